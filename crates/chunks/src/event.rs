@@ -1,0 +1,63 @@
+//! The owner of a recorded event: one point in a stream's order of work.
+
+use crate::{Origin, Quarantined, QuarantinedKind};
+use std::sync::Arc;
+use std::time::Duration;
+use stitchpool_driver::{RawEvent, RawStream, Result};
+
+/// A point in a stream's work, after all that was queued when it was recorded.
+#[derive(Debug)]
+pub struct Event {
+    origin: Arc<Origin>,
+    raw: RawEvent,
+}
+
+impl Event {
+    /// Records one on a live stream that is not being captured.
+    ///
+    /// # Errors
+    /// The driver's, unchanged.
+    pub fn record(origin: &Arc<Origin>, stream: RawStream) -> Result<Self> {
+        // SAFETY: the pool registers streams and is told before they are destroyed; a dead or
+        // capturing one is refused by the driver.
+        let raw = unsafe { origin.driver().record(stream)? };
+        Ok(Self { origin: origin.clone(), raw })
+    }
+
+    /// Whether the GPU is past it.
+    ///
+    /// # Errors
+    /// The driver's, unchanged.
+    pub fn is_done(&self) -> Result<bool> {
+        // SAFETY: this owner keeps the event alive.
+        unsafe { self.origin.driver().is_done(self.raw) }
+    }
+
+    /// Makes the CPU wait until the GPU is past it, for `limit` at most.
+    ///
+    /// # Errors
+    /// The driver's; `Timeout` after `limit`.
+    pub fn finish(&self, limit: Duration) -> Result<()> {
+        // SAFETY: this owner keeps the event alive.
+        unsafe { self.origin.driver().finish(self.raw, limit) }
+    }
+
+    /// Makes `stream` wait for it; the CPU does not.
+    ///
+    /// # Errors
+    /// The driver's, unchanged.
+    pub fn hold_back(&self, stream: RawStream) -> Result<()> {
+        // SAFETY: this owner keeps the event alive; for the stream see `record`.
+        unsafe { self.origin.driver().wait(stream, self.raw) }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: only this owner, which ends here, names the event.
+        if let Err(error) = unsafe { self.origin.driver().forget(self.raw) } {
+            let entry = Quarantined { kind: QuarantinedKind::Event, device: Some(self.raw.device), bytes: 0, error };
+            self.origin.quarantine().put(entry);
+        }
+    }
+}

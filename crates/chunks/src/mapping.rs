@@ -1,0 +1,103 @@
+//! The owner of one physical handle standing in one vacancy.
+
+use crate::{Origin, PhysicalHandle, Quarantined, QuarantinedKind, Vacancy};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use stitchpool_driver::{Address, DeviceId, Error, Result};
+
+/// A physical handle standing, whole, in a vacancy. The same handle may stand in several (aliases).
+///
+/// Addresses are numbers here and nothing in this crate reads through them, so unmapping is no unsafe
+/// act of this crate's. Who queues work on these addresses keeps the mapping until that work is done:
+/// the driver does not wait. That holds for dropping it, which unmaps too.
+#[derive(Debug)]
+pub struct Mapping {
+    /// Taken out exactly once: by `unmap` or by `drop`.
+    parts: ManuallyDrop<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    vacancy: Vacancy,
+    handle: Arc<PhysicalHandle>,
+}
+
+impl Mapping {
+    pub(crate) const fn new(vacancy: Vacancy, handle: Arc<PhysicalHandle>) -> Self {
+        Self { parts: ManuallyDrop::new(Parts { vacancy, handle }) }
+    }
+
+    /// Its first address.
+    #[must_use]
+    pub fn at(&self) -> Address {
+        self.parts.vacancy.at()
+    }
+
+    /// Its length: the handle's.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.parts.vacancy.bytes()
+    }
+
+    /// The address after its last byte.
+    #[must_use]
+    pub fn end(&self) -> Address {
+        self.parts.vacancy.end()
+    }
+
+    /// The memory behind it.
+    #[must_use]
+    pub fn handle(&self) -> &Arc<PhysicalHandle> {
+        &self.parts.handle
+    }
+
+    /// The device whose memory it is.
+    #[must_use]
+    pub fn device(&self) -> DeviceId {
+        self.parts.handle.device()
+    }
+
+    /// Takes the memory from the address: both come back apart. No work that is queued or running
+    /// may use these addresses any more.
+    ///
+    /// # Errors
+    /// The driver's, with the mapping back as it was.
+    pub fn unmap(self) -> std::result::Result<(Vacancy, Arc<PhysicalHandle>), (Error, Self)> {
+        match self.unmap_in_place() {
+            Ok(()) => {
+                let mut this = ManuallyDrop::new(self);
+                // SAFETY: `this` is never dropped, so `parts` is taken out only here.
+                let parts = unsafe { ManuallyDrop::take(&mut this.parts) };
+                Ok((parts.vacancy, parts.handle))
+            }
+            Err(error) => Err((error, self)),
+        }
+    }
+
+    fn unmap_in_place(&self) -> Result<()> {
+        // SAFETY: this owner is the proof that exactly this mapping stands here; that no work uses
+        // it is what the type's contract asks of whoever queues work.
+        unsafe { self.origin().driver().unmap(self.at(), self.bytes()) }
+    }
+
+    pub(crate) fn origin(&self) -> &Arc<Origin> {
+        self.parts.vacancy.reservation().origin()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        match self.unmap_in_place() {
+            // SAFETY: `drop` runs once and `unmap` never lets it run, so `parts` is still whole.
+            Ok(()) => unsafe { ManuallyDrop::drop(&mut self.parts) },
+            // What still stands must not be given out again: the parts are kept for ever, and with
+            // them the reservation and the handle.
+            Err(error) => self.origin().quarantine().put(Quarantined {
+                kind: QuarantinedKind::Mapping,
+                device: Some(self.device()),
+                bytes: self.bytes(),
+                error,
+            }),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The `stitchpool` command.
+
+fn main() {}

@@ -1,0 +1,176 @@
+//! All that one lock of the host driver guards: the ledger, the streams, and what was seen of them.
+
+use super::books::Books;
+use super::config::HostConfig;
+use super::ledger::Ledger;
+use super::reservations::Shown;
+use super::span::Span;
+use super::timeline::{LaneId, Point, Timeline};
+use super::work::{Use, Work};
+use crate::{Capture, Error, ErrorKind, RawStream, Result, Rights, Tally, Verb};
+
+/// The driver's state.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) books: Books,
+    pub(super) timeline: Timeline,
+    pub(super) tally: Tally,
+    refusals: u64,
+    last_refusal: Option<Error>,
+}
+
+/// Faults that are told in words; the rest would say the same.
+const FAULTS_MAX: usize = 1000;
+
+impl State {
+    pub(super) fn open(config: &HostConfig) -> Result<Self> {
+        Ok(Self {
+            books: Books::open(config)?,
+            timeline: Timeline::new(config),
+            tally: Tally::default(),
+            refusals: 0,
+            last_refusal: None,
+        })
+    }
+
+    /// Counts a refusal that better code would not have met.
+    pub(super) fn count_refusal(&mut self, error: &Error) {
+        match error.kind {
+            ErrorKind::OutOfMemory | ErrorKind::OutOfResources | ErrorKind::NotPermitted | ErrorKind::Timeout => {}
+            _ => {
+                self.refusals += 1;
+                self.last_refusal = Some(error.clone());
+            }
+        }
+    }
+
+    /// Queues work on a live stream, and runs what the mode lets run.
+    pub(super) fn queue(&mut self, id: LaneId, work: Work) -> Point {
+        let sequence = self.books.tick();
+        for Use { span, .. } in work.uses() {
+            self.books.mappings.each_over(span, |mapping| mapping.named += 1);
+        }
+        let point = self.timeline.queue(id, work, sequence);
+        self.run_due();
+        point
+    }
+
+    /// Queues an application's work, or records it where a capture is open.
+    pub(super) fn queue_or_capture(&mut self, stream: RawStream, work: Work) -> Result<()> {
+        let id = self.timeline.id(Verb::Kernel, stream)?;
+        let lane = self.timeline.lane_mut(id);
+        match lane.capture {
+            Capture::None => drop(self.queue(id, work)),
+            Capture::Active => lane.captured.push(work),
+            Capture::Invalidated => return Err(broken(Verb::Kernel, stream)),
+        }
+        Ok(())
+    }
+
+    /// A stream's lane, for a verb that a capture does not stand: it is invalidated and the verb refused.
+    pub(super) fn uncaptured(&mut self, verb: Verb, stream: RawStream) -> Result<LaneId> {
+        let id = self.timeline.id(verb, stream)?;
+        let lane = self.timeline.lane_mut(id);
+        if lane.capture == Capture::None {
+            return Ok(id);
+        }
+        lane.capture = Capture::Invalidated;
+        Err(broken(verb, stream))
+    }
+
+    /// Runs what the mode lets run now.
+    pub(super) fn run_due(&mut self) {
+        while let Some(id) = self.timeline.due() {
+            self.run_head(id, false);
+        }
+    }
+
+    /// Runs a lane's next item, whose turn it is.
+    pub(super) fn run_head(&mut self, id: LaneId, forced: bool) {
+        let stream = self.timeline.lane(id).stream;
+        let Some(item) = self.timeline.take(id, forced) else { return };
+        let mut allowed = true;
+        for Use { span, needs } in item.work.uses() {
+            // Mappings made since stand at these addresses by chance: the work did not count in them.
+            self.books.mappings.each_over(span, |mapping| mapping.named -= u64::from(mapping.made < item.sequence));
+            if let Some(why) = self.obstacle(stream, span, needs) {
+                allowed = false;
+                self.fault(stream, span, &format!("{} may not use the range: {why}", item.work.word()));
+            }
+        }
+        if allowed {
+            // SAFETY: `obstacle` found every use mapped and open to the stream's device, and so to this
+            // process; the lock of this state is held, so nobody changes that meanwhile.
+            unsafe { item.work.perform(&mut self.tally) };
+        }
+        self.timeline.drop_if_over(id);
+    }
+
+    /// Runs what `point` needs and nothing else. Whatever cannot run is the error.
+    pub(super) fn run_until(&mut self, point: Point) -> std::result::Result<(), RawStream> {
+        let mut needed = vec![point];
+        // Each round runs an item or goes to a wait's point, which was queued before the wait: so it ends.
+        while let Some(&point) = needed.last() {
+            if self.timeline.is_passed(point) {
+                needed.pop();
+                continue;
+            }
+            let lane = self.timeline.lane(point.lane);
+            match lane.head().map(|item| &item.work) {
+                _ if lane.stalled => return Err(lane.stream),
+                Some(&Work::Wait(other)) if !self.timeline.is_passed(other) => needed.push(other),
+                _ => self.run_head(point.lane, true),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a stream's device may not use a range so.
+    fn obstacle(&self, stream: RawStream, span: Span, needs: Rights) -> Option<String> {
+        let index = match self.books.places.index(Verb::Kernel, stream.device) {
+            Ok(index) => index,
+            Err(error) => return Some(error.to_string()),
+        };
+        self.books.mappings.obstacle(span, needs, |mapping| mapping.opened.allows(index, needs))
+    }
+
+    /// Unmaps a run. That queued work still names a part of it is no refusal, as on a GPU, but a fault.
+    pub(super) fn unmap(&mut self, span: Span) -> Result<()> {
+        for gone in self.books.unmap(span)? {
+            if let Some((stream, word)) = self.timeline.who_names(gone) {
+                self.fault(stream, gone, &format!("the range was unmapped before a queued {word} that names it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what would have killed a context.
+    fn fault(&mut self, stream: RawStream, span: Span, what: &str) {
+        if self.tally.faults.len() < FAULTS_MAX {
+            self.tally.faults.push(format!("stream {} of {}, {}: {what}", stream.value, stream.device, Shown(span)));
+        }
+    }
+
+    pub(super) fn ledger(&self) -> Ledger {
+        let used = self.books.places.all().iter().filter(|place| place.used_bytes > 0);
+        Ledger {
+            handles: self.books.physicals.handles(),
+            physical_bytes: used.map(|place| (place.device, place.used_bytes)).collect(),
+            reservations: self.books.reservations.count(),
+            reserved_bytes: self.books.reservations.reserved_bytes(),
+            mappings: self.books.mappings.count(),
+            mapped_bytes: self.books.mappings.mapped_bytes(),
+            events: self.timeline.events(),
+            descriptors: self.books.physicals.descriptors(),
+            streams: self.timeline.streams(),
+            queued: self.timeline.queued(),
+            refusals: self.refusals,
+            last_refusal: self.last_refusal.clone(),
+        }
+    }
+}
+
+fn broken(verb: Verb, stream: RawStream) -> Error {
+    let detail = format!("stream {} is being captured, and this breaks the capture", stream.value);
+    Error::new(verb, ErrorKind::Capture, detail).on(stream.device)
+}

@@ -1,0 +1,260 @@
+//! Streams and events: what is queued where, what waits for what, and whose turn it is. It runs nothing.
+
+use super::config::{Clock, HostConfig, StreamMode};
+use super::lane::{Item, Lane};
+use super::span::Span;
+use super::work::Work;
+use crate::{Capture, DeviceId, Error, ErrorKind, RawEvent, RawStream, Result, Verb};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// All streams that live or have work left, and all live events.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    mode: StreamMode,
+    recycle_values: bool,
+    clock: Clock,
+    started: Instant,
+    set_us: u64,
+    /// The time of the latest work that ran; nothing that runs later is earlier.
+    latest_us: u64,
+    lanes: BTreeMap<LaneId, Lane>,
+    /// Lanes with something queued.
+    busy: BTreeSet<LaneId>,
+    names: BTreeMap<RawStream, LaneId>,
+    events: BTreeMap<u64, (DeviceId, Point)>,
+    spare_values: Vec<u64>,
+    next_value: u64,
+    next_lane: u64,
+    /// Never given twice, so that a forgotten event is always seen.
+    next_event: u64,
+}
+
+/// A stream's identity, never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LaneId(pub(super) u64);
+
+/// The end of one item of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) lane: LaneId,
+    pub(super) number: u64,
+}
+
+impl Timeline {
+    /// A timeline with the default stream of each device, value 0.
+    pub(super) fn new(config: &HostConfig) -> Self {
+        let mut timeline = Self {
+            mode: config.streams,
+            recycle_values: config.recycle_stream_values,
+            clock: config.clock,
+            started: Instant::now(),
+            set_us: 0,
+            latest_us: 0,
+            lanes: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            names: BTreeMap::new(),
+            events: BTreeMap::new(),
+            spare_values: Vec::new(),
+            next_value: FIRST_VALUE,
+            next_lane: 1,
+            next_event: 1,
+        };
+        for (_, ordinal) in config.devices.iter().zip(0..) {
+            timeline.open_lane(RawStream { device: DeviceId(ordinal), value: 0 });
+        }
+        timeline
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        match self.clock {
+            Clock::ByHand => self.set_us,
+            Clock::Wall => self.set_us.max(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)),
+        }
+    }
+
+    /// Puts the clock forward; it never goes back.
+    pub(super) fn set_now_us(&mut self, us: u64) {
+        self.set_us = self.set_us.max(us);
+    }
+
+    pub(super) fn create_stream(&mut self, device: DeviceId) -> RawStream {
+        let value = self.spare_values.pop().unwrap_or_else(|| {
+            self.next_value += VALUE_STEP;
+            self.next_value - VALUE_STEP
+        });
+        let stream = RawStream { device, value };
+        self.open_lane(stream);
+        stream
+    }
+
+    fn open_lane(&mut self, stream: RawStream) {
+        let lane = LaneId(self.next_lane);
+        self.next_lane += 1;
+        self.lanes.insert(lane, Lane::new(stream));
+        self.names.insert(stream, lane);
+    }
+
+    pub(super) fn destroy_stream(&mut self, stream: RawStream) -> Result<()> {
+        let id = self.id(Verb::Kernel, stream)?;
+        let lane = self.lane_mut(id);
+        if stream.value == 0 || lane.capture != Capture::None {
+            let detail = format!("stream {} is a default stream or is being captured", stream.value);
+            return Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).on(stream.device));
+        }
+        lane.destroyed = true;
+        self.names.remove(&stream);
+        self.drop_if_over(id);
+        if self.recycle_values {
+            self.spare_values.push(stream.value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn id(&self, verb: Verb, stream: RawStream) -> Result<LaneId> {
+        self.names.get(&stream).copied().ok_or_else(|| {
+            let detail = format!("stream {} does not live: it was destroyed, or never created here", stream.value);
+            Error::new(verb, ErrorKind::InvalidValue, detail).on(stream.device)
+        })
+    }
+
+    pub(super) fn lane(&self, id: LaneId) -> &Lane {
+        self.lanes.get(&id).expect(NAMED)
+    }
+
+    pub(super) fn lane_mut(&mut self, id: LaneId) -> &mut Lane {
+        self.lanes.get_mut(&id).expect(NAMED)
+    }
+
+    /// Queues work and says which point its end is.
+    pub(super) fn queue(&mut self, id: LaneId, work: Work, sequence: u64) -> Point {
+        let lag_us = if let StreamMode::Lagged { lag_us } = self.mode { lag_us } else { 0 };
+        let ready_us = self.now_us().saturating_add(lag_us);
+        let lane = self.lane_mut(id);
+        lane.push(Item { work, sequence, ready_us });
+        self.busy.insert(id);
+        self.end(id)
+    }
+
+    /// The end of all that is queued on a lane so far.
+    pub(super) fn end(&self, id: LaneId) -> Point {
+        Point { lane: id, number: self.lane(id).last() }
+    }
+
+    /// Takes the next item of a lane out: it is done from now on. `forced` work takes no time.
+    pub(super) fn take(&mut self, id: LaneId, forced: bool) -> Option<Item> {
+        let latest_us = self.latest_us;
+        let lane = self.lanes.get_mut(&id)?;
+        let start_us = start_us(lane).max(latest_us);
+        let item = lane.pop()?;
+        if !forced {
+            lane.free_at_us = start_us.saturating_add(item.work.micros());
+            self.latest_us = start_us;
+        }
+        if lane.head().is_none() {
+            self.busy.remove(&id);
+        }
+        Some(item)
+    }
+
+    /// Forgets a destroyed lane that has nothing left to do.
+    pub(super) fn drop_if_over(&mut self, id: LaneId) {
+        if self.lanes.get(&id).is_some_and(|lane| lane.destroyed && lane.head().is_none()) {
+            self.lanes.remove(&id);
+        }
+    }
+
+    /// Whose item runs next by the mode's own rule, if any does.
+    pub(super) fn due(&self) -> Option<LaneId> {
+        match self.mode {
+            StreamMode::Immediate => self.first(u64::MAX),
+            StreamMode::ByHand => None,
+            StreamMode::Lagged { .. } => self.first(self.now_us()),
+        }
+    }
+
+    /// Whose item is first in order of time, then of queueing, among those that may run until `until_us`.
+    pub(super) fn first(&self, until_us: u64) -> Option<LaneId> {
+        let all = self.busy.iter().filter(|&&id| self.may_run(id));
+        let order = |id: &&LaneId| {
+            let lane = self.lane(**id);
+            let start_us = if self.is_timed() { start_us(lane).max(self.latest_us) } else { 0 };
+            (start_us, lane.head().map(|item| item.sequence))
+        };
+        all.min_by_key(order).filter(|id| order(id).0 <= until_us).copied()
+    }
+
+    /// Whether a lane has an item that waits for nothing.
+    pub(super) fn may_run(&self, id: LaneId) -> bool {
+        let Some(lane) = self.lanes.get(&id).filter(|lane| !lane.stalled) else { return false };
+        lane.head().is_some_and(|item| !matches!(item.work, Work::Wait(point) if !self.is_passed(point)))
+    }
+
+    pub(super) fn is_passed(&self, point: Point) -> bool {
+        self.lanes.get(&point.lane).is_none_or(|lane| lane.done >= point.number)
+    }
+
+    const fn is_timed(&self) -> bool {
+        matches!(self.mode, StreamMode::Lagged { .. })
+    }
+
+    pub(super) fn name_event(&mut self, device: DeviceId, point: Point) -> RawEvent {
+        let value = self.next_event;
+        self.next_event += 1;
+        self.events.insert(value, (device, point));
+        RawEvent { device, value }
+    }
+
+    pub(super) fn point(&self, verb: Verb, event: RawEvent) -> Result<Point> {
+        match self.events.get(&event.value) {
+            Some(&(device, point)) if device == event.device => Ok(point),
+            _ => Err(unknown(verb, event)),
+        }
+    }
+
+    pub(super) fn forget(&mut self, event: RawEvent) -> Result<()> {
+        self.point(Verb::Forget, event)?;
+        self.events.remove(&event.value);
+        Ok(())
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    /// Streams that live, default streams excepted.
+    pub(super) fn streams(&self) -> u64 {
+        self.names.keys().filter(|stream| stream.value != 0).count() as u64
+    }
+
+    /// Some stream with queued work that uses an address of the span, and the work's word. It looks at
+    /// all queued work, and is asked only when there is such work.
+    pub(super) fn who_names(&self, span: Span) -> Option<(RawStream, &'static str)> {
+        self.busy.iter().map(|&id| self.lane(id)).find_map(|lane| {
+            let mut items = lane.items();
+            let found = items.find(|item| item.work.uses().any(|used| used.span.meets(span)))?;
+            Some((lane.stream, found.work.word()))
+        })
+    }
+
+    /// Items that have not run.
+    pub(super) fn queued(&self) -> u64 {
+        self.busy.iter().map(|&id| self.lane(id).queued()).sum()
+    }
+}
+
+/// A lane lives while it has a name or something queued.
+const NAMED: &str = "a lane lives while its stream does or work is queued on it";
+/// Values below are the default streams of CUDA.
+const FIRST_VALUE: u64 = 16;
+const VALUE_STEP: u64 = 16;
+
+/// When a lane's next item may start, on a clock that lags.
+fn start_us(lane: &Lane) -> u64 {
+    lane.head().map_or(0, |item| item.ready_us).max(lane.free_at_us)
+}
+
+fn unknown(verb: Verb, event: RawEvent) -> Error {
+    let detail = format!("event {} does not live: it was forgotten, or never recorded here", event.value);
+    Error::new(verb, ErrorKind::InvalidValue, detail).on(event.device)
+}

@@ -1,0 +1,119 @@
+//! Bytes behind addresses: that they go back to the system, and that thousands of handles cost little.
+
+use crate::bench::{Bench, FIRST, GRANULE, config};
+use std::time::{Duration, Instant};
+use stitchpool_driver::host::{HostConfig, HostDevice};
+use stitchpool_driver::{Driver, Grant, HandleKind, HandleSpec, Kernels, Rights};
+
+/// Bytes of memory that the files of this process's devices hold now, as the system counts them.
+fn shared_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// Bytes that the files of all devices hold, mapped or not.
+fn stored_bytes() -> u64 {
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let files = links.filter(|link| {
+        std::fs::read_link(link.path()).is_ok_and(|target| target.to_string_lossy().contains("stitchpool"))
+    });
+    files.map(|link| std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(link.path()).unwrap()) * 512).sum()
+}
+
+#[test]
+fn released_memory_goes_back_to_the_system() {
+    const ROUND_BYTES: u64 = 64 << 20;
+    let device = HostDevice { capacity_bytes: 4 * ROUND_BYTES, granularity_bytes: 2 << 20 };
+    let bench = Bench::new(HostConfig { devices: vec![device], ..HostConfig::default() });
+    let stream = bench.stream();
+    for round in 0..20 {
+        let at = bench.0.reserve(ROUND_BYTES, 0).unwrap();
+        let kind = if round % 2 == 0 { HandleKind::Private } else { HandleKind::FileDescriptor };
+        let handle = bench.0.create(HandleSpec { device: FIRST, bytes: ROUND_BYTES, kind }).unwrap();
+        // SAFETY: the driver checks everything.
+        unsafe {
+            bench.0.map(at, ROUND_BYTES, handle).unwrap();
+            bench.0.set_rights(at, ROUND_BYTES, &[Grant { device: FIRST, rights: Rights::ReadWrite }]).unwrap();
+            bench.0.fill(stream, at, ROUND_BYTES, round).unwrap();
+            bench.0.verify(stream, at, ROUND_BYTES, round).unwrap();
+            assert!(shared_bytes() >= ROUND_BYTES);
+            bench.0.unmap(at, ROUND_BYTES).unwrap();
+            bench.0.release(handle).unwrap();
+            bench.0.unreserve(at, ROUND_BYTES).unwrap();
+        }
+    }
+    assert_eq!(bench.checked(), (20 * ROUND_BYTES, 0));
+    assert!(bench.0.ledger().is_empty());
+    // Other tests of this process hold a few megabytes at the same time.
+    assert!(stored_bytes() < ROUND_BYTES, "{} bytes are still held", stored_bytes());
+}
+
+#[test]
+fn memory_that_nobody_writes_costs_nothing() {
+    let bench = Bench::new(HostConfig::default());
+    let handles: Vec<_> = (0..100)
+        .map(|_| bench.0.create(HandleSpec { device: FIRST, bytes: 1 << 30, kind: HandleKind::Private }).unwrap())
+        .collect();
+    let at = bench.0.reserve(100 << 30, 0).unwrap();
+    for (&handle, index) in handles.iter().zip(0..) {
+        // SAFETY: the driver checks everything.
+        unsafe { bench.0.map(at + (index << 30), 1 << 30, handle) }.unwrap();
+    }
+    // SAFETY: the driver checks everything.
+    unsafe { bench.0.set_rights(at, 100 << 30, &[Grant { device: FIRST, rights: Rights::ReadWrite }]) }.unwrap();
+    bench.0.poke(at + (70 << 30), b"far out").unwrap();
+    let mut read = [0; 7];
+    bench.0.peek(at + (70 << 30), &mut read).unwrap();
+    assert_eq!(&read, b"far out");
+}
+
+#[test]
+fn a_driver_that_goes_gives_its_addresses_back() {
+    for _ in 0..50 {
+        let bench = Bench::new(config());
+        // Fifty times this do not fit into one address space.
+        bench.0.reserve(8 << 40, 0).unwrap();
+        bench.buffer(4);
+    }
+}
+
+#[test]
+fn twenty_thousand_handles_need_no_descriptors_and_stay_fast() {
+    const HANDLES: u64 = 20_000;
+    let device = HostDevice { capacity_bytes: HANDLES * (2 << 20), granularity_bytes: 2 << 20 };
+    let bench = Bench::new(HostConfig { devices: vec![device], ..HostConfig::default() });
+    let start = Instant::now();
+    let bytes = 2 << 20;
+    let handles: Vec<_> = (0..HANDLES)
+        .map(|_| bench.0.create(HandleSpec { device: FIRST, bytes, kind: HandleKind::Private }).unwrap())
+        .collect();
+    let at = bench.0.reserve(HANDLES * bytes, 0).unwrap();
+    let grants = [Grant { device: FIRST, rights: Rights::ReadWrite }];
+    // SAFETY: the driver checks everything.
+    unsafe {
+        for index in 0..HANDLES {
+            let place = at + (index * 7919 % HANDLES) * bytes;
+            bench.0.map(place, bytes, handles[index as usize]).unwrap();
+            bench.0.set_rights(place, bytes, &grants).unwrap();
+        }
+        bench.0.set_rights(at, HANDLES * bytes, &grants).unwrap();
+        for index in 0..HANDLES / 2 {
+            bench.0.unmap(at + (index * 7919 % HANDLES) * bytes, bytes).unwrap();
+        }
+    }
+    assert_eq!((bench.0.ledger().mappings, bench.0.ledger().descriptors), (HANDLES / 2, 0));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn tests_may_use_raw_pointers_while_a_range_is_open() {
+    let bench = Bench::new(config());
+    let at = bench.buffer(2);
+    let start = std::ptr::with_exposed_provenance_mut::<u8>(at.0 as usize);
+    // SAFETY: the buffer is mapped and open, and nothing is queued.
+    unsafe { start.add(GRANULE as usize).write(7) };
+    let mut read = [0];
+    bench.0.peek(at + GRANULE, &mut read).unwrap();
+    assert_eq!(read, [7]);
+}

@@ -1,0 +1,201 @@
+//! A chain: a run of slots at consecutive addresses, a slot one mapped handle. It belongs to one heap
+//! for its life and decides nothing.
+
+use crate::clock::Fence;
+use std::sync::Arc;
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy};
+use stitchpool_driver::{Address, Error};
+
+/// A run of slots and the room behind it.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    at: Address,
+    /// Where the last slot must end: a granule before the next chain, so that no extent joins across.
+    end: Address,
+    /// The heap whose extents and blocks lie in its slots.
+    heap: u32,
+    /// In address order, without a gap from `at` on.
+    slots: Vec<Slot>,
+    /// The room behind the last slot. None iff a failed undo has lost part of it.
+    tail: Option<Vacancy>,
+}
+
+/// A place in a chain.
+#[derive(Debug)]
+pub(crate) enum Slot {
+    /// Its handle is in use here: its bytes are in blocks, extents or pending blocks of the heap.
+    Current {
+        /// What stands here.
+        mapping: Mapping,
+        /// Points that earlier users of the memory, under other addresses, must be past.
+        carried: Vec<Fence>,
+    },
+    /// The handle was stolen from here; its bytes are nobody's until it is unmapped.
+    Stale {
+        /// What still stands here.
+        mapping: Mapping,
+        /// Points after which no work uses these addresses.
+        fences: Vec<Fence>,
+    },
+    /// Nothing stands here any more.
+    Hole(Vacancy),
+    /// The driver refused to unmap; the mapping is in quarantine and the address gone for good.
+    Lost {
+        /// Where it was.
+        at: Address,
+        /// How long it was.
+        bytes: u64,
+    },
+}
+
+impl Slot {
+    pub(crate) fn at(&self) -> Address {
+        match self {
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
+            Self::Hole(vacancy) => vacancy.at(),
+            Self::Lost { at, .. } => *at,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.bytes(),
+            Self::Hole(vacancy) => vacancy.bytes(),
+            Self::Lost { bytes, .. } => *bytes,
+        }
+    }
+
+    pub(crate) fn end(&self) -> Address {
+        self.at() + self.bytes()
+    }
+
+    /// The mapping, if the handle is in use here.
+    pub(crate) const fn current(&self) -> Option<&Mapping> {
+        match self {
+            Self::Current { mapping, .. } => Some(mapping),
+            _ => None,
+        }
+    }
+}
+
+impl Chain {
+    /// A chain without slots over a vacancy of which the last granule stays empty.
+    pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
+        let end = Address(vacancy.end().0 - granule_bytes);
+        Self { at: vacancy.at(), end, heap, slots: Vec::new(), tail: Some(vacancy) }
+    }
+
+    pub(crate) const fn at(&self) -> Address {
+        self.at
+    }
+
+    pub(crate) const fn heap(&self) -> u32 {
+        self.heap
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// Where the next slot would begin.
+    pub(crate) fn top(&self) -> Address {
+        self.slots.last().map_or(self.at, Slot::end)
+    }
+
+    /// How many bytes of slots can be added.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        if self.tail.is_some() { self.end.0.saturating_sub(self.top().0) } else { 0 }
+    }
+
+    pub(crate) const fn take_tail(&mut self) -> Option<Vacancy> {
+        self.tail.take()
+    }
+
+    pub(crate) fn put_tail(&mut self, tail: Option<Vacancy>) {
+        self.tail = tail;
+    }
+
+    pub(crate) fn push(&mut self, slot: Slot) {
+        self.slots.push(slot);
+    }
+
+    /// Index of the first slot that begins at or after `address`.
+    pub(crate) fn first_slot_from(&self, address: Address) -> usize {
+        self.slots.partition_point(|slot| slot.at() < address)
+    }
+
+    /// The slot that holds `address`.
+    pub(crate) fn slot_holding(&self, address: Address) -> Option<&Slot> {
+        self.slots.get(self.slots.partition_point(|slot| slot.end() <= address))
+    }
+
+    fn slot_mut(&mut self, at: Address) -> Option<&mut Slot> {
+        let index = self.first_slot_from(at);
+        self.slots.get_mut(index).filter(|slot| slot.at() == at)
+    }
+
+    /// The slot at `at` loses its handle to an alias elsewhere.
+    pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
+        let Some(slot) = self.slot_mut(at) else { return };
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        *slot = match std::mem::replace(slot, lost) {
+            Slot::Current { mapping, .. } => Slot::Stale { mapping, fences },
+            other => other,
+        };
+    }
+
+    /// Unmaps the slot at `at`, whose fences are past, and gives its handle. On a refusal the slot is
+    /// as it was.
+    pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
+        let Some(slot) = self.slot_mut(at) else { return Ok(None) };
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        let handle = match std::mem::replace(slot, lost) {
+            Slot::Current { mapping, carried } => match mapping.unmap() {
+                Ok((vacancy, handle)) => (Slot::Hole(vacancy), Ok(Some(handle))),
+                Err((error, mapping)) => (Slot::Current { mapping, carried }, Err(error)),
+            },
+            Slot::Stale { mapping, fences } => match mapping.unmap() {
+                Ok((vacancy, handle)) => (Slot::Hole(vacancy), Ok(Some(handle))),
+                Err((error, mapping)) => (Slot::Stale { mapping, fences }, Err(error)),
+            },
+            other => (other, Ok(None)),
+        };
+        *slot = handle.0;
+        handle.1
+    }
+
+    /// Gives holes at the top back to the tail.
+    pub(crate) fn recede(&mut self) {
+        while matches!(self.slots.last(), Some(Slot::Hole(_))) {
+            let Some(Slot::Hole(hole)) = self.slots.pop() else { return };
+            self.tail = match self.tail.take() {
+                None => Some(hole),
+                // The hole was the last slot, so the tail follows it; a mismatch keeps the larger room lost.
+                Some(tail) => hole.join(tail).ok(),
+            };
+        }
+    }
+
+    /// The whole vacancy again, if no slot is left.
+    pub(crate) fn into_vacancy(self) -> Option<Vacancy> {
+        if self.slots.is_empty() { self.tail } else { None }
+    }
+
+    /// Checks the invariants at the fields.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut end = self.at;
+        for slot in &self.slots {
+            if slot.at() != end {
+                return Err(format!("a slot at {} follows the end {end}", slot.at()));
+            }
+            end = slot.end();
+        }
+        if end > self.end || self.tail.as_ref().is_some_and(|tail| tail.at() != end) {
+            return Err(format!(
+                "chain {} ends at {end}, its room at {}, its tail is {:?}",
+                self.at, self.end, self.tail
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Proves the invariants that stand at the fields. Tests call it after each step; nothing else does.
+
+use crate::chain::Slot;
+use crate::extents::Extent;
+use crate::heap::{Core, Heap};
+use crate::mapper::Mapper;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Checks the mapper and all heaps against each other; no other thread uses the pool meanwhile.
+pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
+    for chain in mapper.chains.values() {
+        chain.check()?;
+    }
+    let stale: BTreeSet<u64> = mapper.stale.iter().map(|at| at.0).collect();
+    let slots = mapper.chains.values().flat_map(|chain| chain.slots());
+    let standing: BTreeSet<u64> =
+        slots.filter(|slot| matches!(slot, Slot::Stale { .. })).map(|slot| slot.at().0).collect();
+    if stale != standing || stale.len() != mapper.stale.len() {
+        return Err(format!("the list names {} stale slots, {} stand", mapper.stale.len(), standing.len()));
+    }
+    check_physical(mapper)?;
+    for heap in heaps {
+        let core = heap.core.lock();
+        core.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;
+        check_cover(mapper, heap.index, &core).map_err(|broken| format!("heap {}: {broken}", heap.index))?;
+        if heap.live_bytes() != core.live_bytes() {
+            return Err(format!("heap {}: published live bytes are stale", heap.index));
+        }
+    }
+    Ok(())
+}
+
+/// Blocks, extents and pending blocks of a heap are disjoint and are exactly its current slots.
+fn check_cover(mapper: &Mapper, heap: u32, core: &Core) -> Result<(), String> {
+    let mut runs: Vec<Extent> = core.blocks().chain(core.extents.iter()).collect();
+    runs.extend(core.pending.iter().map(|block| block.extent()));
+    runs.sort_unstable_by_key(|run| run.start);
+    if let Some(pair) = runs.windows(2).find(|pair| pair[0].end() > pair[1].start) {
+        return Err(format!("{:?} and {:?} overlap", pair[0], pair[1]));
+    }
+    let joined = join(runs.iter().map(|run| (run.start, run.end())));
+    let current = mapper.current_mappings().filter(|(owner, _)| *owner == heap);
+    let standing = join(current.map(|(_, mapping)| (mapping.at().0, mapping.end().0)));
+    if joined != standing {
+        return Err(format!("its bytes are {joined:x?}, its slots {standing:x?}"));
+    }
+    let foreign = runs.iter().find(|run| mapper.space.table().heap_of(run.start) != Some(heap));
+    foreign.map_or(Ok(()), |run| Err(format!("{run:?} is another heap's by its address")))
+}
+
+/// A handle is current at one place at most; budgets count exactly the handles that stand or idle.
+fn check_physical(mapper: &Mapper) -> Result<(), String> {
+    let mut handles = BTreeMap::new();
+    let mut current = BTreeSet::new();
+    for slot in mapper.chains.values().flat_map(|chain| chain.slots()) {
+        let (Slot::Current { mapping, .. } | Slot::Stale { mapping, .. }) = slot else { continue };
+        let handle = mapping.handle();
+        handles.insert(Arc::as_ptr(handle) as usize, (handle.device(), handle.bytes()));
+        if matches!(slot, Slot::Current { .. }) && !current.insert(Arc::as_ptr(handle) as usize) {
+            return Err(format!("the handle at {} is current at two places", mapping.at()));
+        }
+    }
+    for (device, budget) in &mapper.budgets {
+        let standing: u64 = handles.values().filter(|(at, _)| at == device).map(|(_, bytes)| bytes).sum();
+        let idle = mapper.stock.bytes(*device);
+        if standing + idle != budget.physical_bytes() {
+            let counted = budget.physical_bytes();
+            return Err(format!("{device}: {standing} bytes stand and {idle} idle, {counted} are counted"));
+        }
+    }
+    Ok(())
+}
+
+fn join(runs: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in runs {
+        match joined.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}

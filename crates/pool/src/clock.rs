@@ -1,0 +1,186 @@
+//! A stream's epochs: which frees the GPU is known to be past. It knows no memory.
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use stitchpool_chunks::{Event, Origin};
+use stitchpool_driver::{Error, ErrorKind, RawStream};
+
+/// How many recorded events a stream keeps. Beyond it the oldest goes: the next covers it.
+const MARKS_MAX: usize = 1024;
+
+/// A stream as the pool knows it, and how far the GPU has come on it.
+///
+/// A free is stamped with the open epoch. Sealing closes it, and only then records an event; when the
+/// event is done, everything stamped up to that epoch is done. (The other way round a free could slip
+/// in between and count as covered.)
+#[derive(Debug)]
+pub(crate) struct Clock {
+    serial: u32,
+    raw: RawStream,
+    /// The epoch that stamps frees now. Only sealing raises it.
+    open: AtomicU64,
+    /// Every epoch up to it is done on the GPU.
+    passed: AtomicU64,
+    seals: Mutex<Seals>,
+}
+
+#[derive(Debug, Default)]
+struct Seals {
+    /// Recorded and not yet seen done, oldest first; epochs rise strictly.
+    marks: VecDeque<Mark>,
+    /// Iff the application has said that nothing will be queued on the stream any more.
+    retired: bool,
+    /// When an epoch was last closed.
+    sealed_us: u64,
+}
+
+#[derive(Debug)]
+struct Mark {
+    epoch: u64,
+    /// Shared, so that a CPU wait holds no lock that a free may want.
+    event: Arc<Event>,
+}
+
+/// A point of a stream that freed bytes must be past.
+#[derive(Clone, Debug)]
+pub(crate) struct Fence {
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) epoch: u64,
+}
+
+impl Fence {
+    pub(crate) fn is_passed(&self) -> bool {
+        self.epoch <= self.clock.passed()
+    }
+}
+
+impl Clock {
+    pub(crate) fn new(serial: u32, raw: RawStream) -> Arc<Self> {
+        let (open, passed) = (AtomicU64::new(1), AtomicU64::new(0));
+        Arc::new(Self { serial, raw, open, passed, seals: Mutex::default() })
+    }
+
+    /// The pool's own number of the stream; never given twice.
+    pub(crate) const fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    pub(crate) const fn raw(&self) -> RawStream {
+        self.raw
+    }
+
+    /// The epoch that a free of now belongs to.
+    ///
+    /// Sequentially consistent with `seal`: a free that reads an epoch before it is closed was
+    /// preceded by its work's launch, and the event is recorded after.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Everything stamped up to this is done.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.seals.lock().retired
+    }
+
+    /// Whether `epoch` is not closed yet, so that no event can tell when it is done.
+    pub(crate) fn is_open(&self, epoch: u64) -> bool {
+        epoch >= self.stamp()
+    }
+
+    /// Closes the open epoch and records an event behind it. If recording fails the epoch stays
+    /// without an event, and the next seal covers it.
+    pub(crate) fn seal(&self, origin: &Arc<Origin>) -> Result<(), Error> {
+        self.seal_locked(&mut self.seals.lock(), origin)
+    }
+
+    /// Seals if `epoch` is still open and the last seal is `pause_us` ago.
+    pub(crate) fn seal_if_due(&self, epoch: u64, pause_us: u64, origin: &Arc<Origin>) -> Result<(), Error> {
+        let mut seals = self.seals.lock();
+        if !self.is_open(epoch) || origin.driver().now_us().saturating_sub(seals.sealed_us) < pause_us {
+            return Ok(());
+        }
+        self.seal_locked(&mut seals, origin)
+    }
+
+    /// Asks the GPU how far it is.
+    pub(crate) fn poll(&self) -> Result<(), Error> {
+        let mut seals = self.seals.lock();
+        while let Some(oldest) = seals.marks.front() {
+            if !oldest.event.is_done()? {
+                break;
+            }
+            self.passed.fetch_max(oldest.epoch, Ordering::AcqRel);
+            seals.marks.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Makes `waiter` wait for everything up to `epoch`, by the oldest event that covers it; seals
+    /// only if the epoch is still open. Gives the epoch that the waiter is behind.
+    pub(crate) fn hold_back(&self, waiter: RawStream, epoch: u64, origin: &Arc<Origin>) -> Result<u64, Error> {
+        let mut seals = self.seals.lock();
+        let mark = self.covering(&mut seals, epoch, origin)?;
+        match mark {
+            None => Ok(epoch),
+            Some(mark) => mark.event.hold_back(waiter).map(|()| mark.epoch),
+        }
+    }
+
+    /// Makes the CPU wait for everything up to `epoch`.
+    pub(crate) fn finish(&self, epoch: u64, limit: Duration, origin: &Arc<Origin>) -> Result<(), Error> {
+        let event = self.covering(&mut self.seals.lock(), epoch, origin)?.map(|mark| mark.event.clone());
+        event.map_or(Ok(()), |event| event.finish(limit))?;
+        self.poll()
+    }
+
+    /// The application queues nothing more on the stream: closes the last epoch. What is freed later
+    /// belongs to it.
+    pub(crate) fn retire(&self, origin: &Arc<Origin>) -> Result<(), Error> {
+        let mut seals = self.seals.lock();
+        if !seals.retired {
+            self.seal_locked(&mut seals, origin)?;
+            // Later frees carry an epoch that is sealed already, since no event can be recorded again.
+            self.open.fetch_sub(1, Ordering::SeqCst);
+            seals.retired = true;
+        }
+        Ok(())
+    }
+
+    fn seal_locked(&self, seals: &mut Seals, origin: &Arc<Origin>) -> Result<(), Error> {
+        if seals.retired {
+            return Ok(());
+        }
+        seals.sealed_us = origin.driver().now_us();
+        let epoch = self.open.fetch_add(1, Ordering::SeqCst);
+        let event = Arc::new(Event::record(origin, self.raw)?);
+        if seals.marks.len() >= MARKS_MAX {
+            seals.marks.pop_front();
+        }
+        seals.marks.push_back(Mark { epoch, event });
+        Ok(())
+    }
+
+    /// The oldest event that covers `epoch`; none if it is passed.
+    fn covering<'a>(&self, seals: &'a mut Seals, epoch: u64, origin: &Arc<Origin>) -> Result<Option<&'a Mark>, Error> {
+        if epoch <= self.passed() {
+            return Ok(None);
+        }
+        let covered = seals.marks.back().is_some_and(|mark| mark.epoch >= epoch);
+        if !covered {
+            self.seal_locked(seals, origin)?;
+        }
+        let first = seals.marks.partition_point(|mark| mark.epoch < epoch);
+        seals.marks.get(first).map(Some).ok_or_else(|| {
+            let detail = format!("no event covers epoch {epoch} of a stream: it was retired before it was sealed");
+            Error::new(stitchpool_driver::Verb::Record, ErrorKind::InvalidValue, detail).on(self.raw.device)
+        })
+    }
+}

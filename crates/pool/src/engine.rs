@@ -1,0 +1,315 @@
+//! What all clones of a pool share, and the small questions that several of its parts ask.
+
+use crate::budget::Budget;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::extents::UNIT_BYTES;
+use crate::heap::{Freed, Heap, HeapKey, Tenant};
+use crate::mapper::{Mapper, MapperCounts};
+use crate::order::Order;
+use crate::pool::Relief;
+use crate::registry::Registry;
+use crate::request::Request;
+use crate::settings::Settings;
+use crate::space::{PlotTable, Space};
+use crate::stats::{DeviceStats, Stats};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stitchpool_chunks::{Origin, Placement, Stock};
+use stitchpool_driver::{Address, DeviceId, Driver, Grant, Link, Rights};
+
+/// The pool itself.
+pub(crate) struct Engine {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) settings: Settings,
+    /// The devices memory may come from.
+    pub(crate) devices: BTreeMap<DeviceId, DeviceLimits>,
+    /// Tells whose an address is.
+    pub(crate) table: Arc<PlotTable>,
+    pub(crate) registry: Registry,
+    /// Outermost of all locks: a heap's is taken under it, never the other way round.
+    pub(crate) mapper: Mutex<Mapper>,
+    /// False only while nobody needs to know how far the GPU is: one stream, and nothing stale.
+    pub(crate) watched: AtomicBool,
+    pub(crate) relief: RwLock<Vec<Arc<Relief>>>,
+}
+
+/// What does not change about a device of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceLimits {
+    pub(crate) granule_bytes: u64,
+    pub(crate) limit_bytes: u64,
+}
+
+/// A request is at most so long: lengths are counted in 32 bits.
+const BLOCK_BYTES_MAX: u64 = u32::MAX as u64 * UNIT_BYTES;
+/// A plot is so many granules, and a chain at least one plot.
+const PLOT_GRANULES: u64 = 512;
+const ADDRESS_BYTES_MAX: u64 = 32 << 40;
+/// Addresses are reserved for so many times the memory: room to grow in place is cheap.
+const ADDRESSES_PER_BYTE: u64 = 64;
+
+impl Engine {
+    pub(crate) fn open(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
+        let origin = Origin::new(driver);
+        let devices = find_devices(&origin, &settings)?;
+        let granule_bytes = devices.values().map(|device| device.granule_bytes).max().unwrap_or(UNIT_BYTES);
+        if settings.handle_bytes_max < granule_bytes || !settings.handle_bytes_max.is_power_of_two() {
+            return Err(Error::Setting(format!(
+                "handle_bytes_max is {}: it must be a power of two of at least one granule, {granule_bytes} bytes",
+                settings.handle_bytes_max
+            )));
+        }
+        let memory_bytes = devices.values().map(|device| device.limit_bytes).fold(0, u64::saturating_add);
+        let plot_bytes = granule_bytes * PLOT_GRANULES;
+        let wanted_bytes = memory_bytes.saturating_mul(ADDRESSES_PER_BYTE).clamp(64 * plot_bytes, ADDRESS_BYTES_MAX);
+        let address_bytes = settings.address_bytes.unwrap_or(wanted_bytes);
+        let space = Space::reserve(&origin, plot_bytes, address_bytes, plot_bytes)?;
+        let budget =
+            |device: &DeviceLimits| Budget::new(device.granule_bytes, device.limit_bytes, settings.headroom_bytes);
+        let table = space.table().clone();
+        let mapper = Mapper {
+            origin: origin.clone(),
+            settings: settings.clone(),
+            space,
+            chains: BTreeMap::new(),
+            stock: Stock::default(),
+            budgets: devices.iter().map(|(&id, device)| (id, budget(device))).collect(),
+            stale: VecDeque::new(),
+            order: Order::default(),
+            clocks: BTreeMap::new(),
+            counts: MapperCounts::default(),
+        };
+        Ok(Self {
+            origin,
+            settings,
+            devices,
+            table,
+            registry: Registry::new(),
+            mapper: Mutex::new(mapper),
+            watched: AtomicBool::new(false),
+            relief: RwLock::default(),
+        })
+    }
+
+    /// The heap that serves a request, and the request's length in units.
+    #[inline]
+    pub(crate) fn resolve(&self, request: &Request) -> Result<(&Heap, u32)> {
+        if request.is_plain()
+            && request.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX
+            && request.alignment_bytes == UNIT_BYTES
+        {
+            let unknown = Error::UnknownStream { serial: request.stream.serial };
+            let heap = self.registry.heap(request.stream.home).ok_or(unknown)?;
+            return Ok((heap, units_of(request.bytes)));
+        }
+        self.resolve_placed(request)
+    }
+
+    fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
+        let clock = self.registry.clock(request.stream.serial, request.stream.home)?;
+        let device = clock.raw().device;
+        let placement = request.placement.clone().unwrap_or(Placement::Home(device));
+        let places = placement.devices();
+        let mut limit_bytes: u64 = 0;
+        for place in &places {
+            limit_bytes = limit_bytes.saturating_add(self.known_device(*place)?.limit_bytes);
+        }
+        let limit_bytes = limit_bytes.min(BLOCK_BYTES_MAX);
+        if request.bytes == 0 || request.bytes > limit_bytes {
+            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes });
+        }
+        let granule_bytes = self.granule_bytes();
+        let alignment_bytes = request.alignment_bytes;
+        if !alignment_bytes.is_power_of_two() || alignment_bytes > granule_bytes {
+            return Err(Error::InvalidAlignment { alignment_bytes, limit_bytes: granule_bytes });
+        }
+        // A placement by shares only keeps its meaning if every block of the heap is cut the same way.
+        let exact = matches!(placement, Placement::Weighted(_) | Placement::Shards(_));
+        let bytes = if exact { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        let mut readers = request.readers.clone();
+        readers.sort_unstable();
+        readers.dedup();
+        let block_bytes = exact.then_some(bytes);
+        let key = HeapKey { serial: clock.serial(), placement, readers, block_bytes };
+        let index = match self.registry.find(&key) {
+            Some(index) => index,
+            None => {
+                key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
+                let grants = self.grants(&key, device)?;
+                self.registry.house(Tenant { key, clock: clock.clone(), grants, retired: false })?
+            }
+        };
+        let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
+        Ok((heap, units_of(bytes)))
+    }
+
+    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.
+    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId) -> Result<Arc<[Grant]>> {
+        let places = key.placement.devices();
+        let named = std::iter::once(device).chain(places.iter().copied()).chain(key.readers.iter().copied());
+        let mut users: Vec<DeviceId> = named.collect();
+        users.sort_unstable();
+        users.dedup();
+        for &reader in &users {
+            for &owner in &places {
+                if self.origin.driver().link(reader, owner)? == Link::None {
+                    return Err(Error::Unreachable { reader, owner });
+                }
+            }
+        }
+        Ok(users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect())
+    }
+
+    #[inline]
+    pub(crate) fn free(&self, address: Address, also: Option<Arc<Clock>>) -> Result<()> {
+        let heap = self.heap_of(address)?;
+        let freed = heap.free(&mut heap.core.lock(), address.0, also);
+        match freed {
+            Freed::Now(false) => {}
+            Freed::Now(true) | Freed::Pending => self.tick(heap),
+            Freed::Unknown => return Err(self.unknown(address)),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn heap_of(&self, address: Address) -> Result<&Heap> {
+        let heap = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index));
+        heap.ok_or_else(|| self.unknown(address))
+    }
+
+    /// Whether the stream's device has rights on the heap's memory.
+    pub(crate) fn may_use(&self, heap: &Heap, address: Address, clock: &Clock) -> Result<()> {
+        let device = clock.raw().device;
+        let core = heap.core.lock();
+        let granted = core.tenant.iter().flat_map(|tenant| tenant.grants.iter()).any(|grant| grant.device == device);
+        if granted { Ok(()) } else { Err(Error::NoRights { device, address }) }
+    }
+
+    #[cold]
+    pub(crate) fn unknown(&self, address: Address) -> Error {
+        let heap = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index));
+        let hint = match heap {
+            None => "the pool never gave it out; free it where it was allocated".into(),
+            Some(heap) => match heap.core.lock().block_at(address.0) {
+                Some(block) => {
+                    format!("it lies inside the block at {:#x}; name the block's first address", block.start)
+                }
+                None => "it was freed already, or never allocated".into(),
+            },
+        };
+        Error::UnknownAddress { address, hint }
+    }
+
+    pub(crate) fn known_device(&self, device: DeviceId) -> Result<&DeviceLimits> {
+        self.devices.get(&device).ok_or_else(|| {
+            let known: Vec<String> = self.devices.keys().map(ToString::to_string).collect();
+            Error::UnknownDevice { device, known: known.join(", ") }
+        })
+    }
+
+    pub(crate) fn granule_bytes(&self) -> u64 {
+        self.devices.values().map(|device| device.granule_bytes).max().unwrap_or(UNIT_BYTES)
+    }
+
+    pub(crate) fn set_watched(&self, mapper: &Mapper) {
+        let watched = mapper.clocks.len() > 1 || !mapper.stale.is_empty();
+        self.watched.store(watched, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let mapper = self.mapper.lock();
+        let counts = mapper.counts;
+        let mut stats = Stats {
+            handles_created: counts.created,
+            handles_released: counts.released,
+            handles_aliased: counts.aliased,
+            handles_unmapped: counts.unmapped,
+            stale_mappings: mapper.stale.len() as u64,
+            stream_waits: counts.stream_waits,
+            cpu_waits: counts.cpu_waits,
+            forced_bytes: counts.forced_bytes,
+            quarantined: self.origin.quarantine().count(),
+            metadata_bytes: mapper.own_bytes() + self.table.own_bytes() + self.registry.own_bytes(),
+            ..Stats::default()
+        };
+        for heap in &heaps {
+            let core = heap.core.lock();
+            stats.allocs += core.counts.allocs;
+            stats.frees += core.counts.frees;
+            stats.misses += core.counts.misses;
+            stats.live_blocks += core.block_count() as u64;
+            stats.metadata_bytes += core.own_bytes();
+        }
+        for (&device, budget) in &mapper.budgets {
+            if let Some(holdings) = mapper.holdings(device, &heaps) {
+                let (physical_peak_bytes, live_peak_bytes) = (budget.physical_peak_bytes(), budget.live_peak_bytes());
+                stats.devices.push(DeviceStats { holdings, physical_peak_bytes, live_peak_bytes });
+            }
+        }
+        stats
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("driver", &self.origin.driver().name()).field("devices", &self.devices).finish()
+    }
+}
+
+impl Drop for Engine {
+    /// Waits for the streams, then lets every owner give back what it has. Memory that somebody may
+    /// still be using is left standing: a leak is better than a fault.
+    fn drop(&mut self) {
+        let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
+        let finished = self.finish_all(&self.mapper.lock());
+        let mapper = self.mapper.get_mut();
+        if live_bytes == 0 && finished.is_ok() {
+            return;
+        }
+        tracing::warn!(live_bytes, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
+        std::mem::forget(std::mem::take(&mut mapper.chains));
+    }
+}
+
+fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<DeviceId, DeviceLimits>> {
+    let driver = origin.driver();
+    let listed = driver.devices()?;
+    let known = || listed.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
+    let wanted: Vec<DeviceId> = match settings.devices.as_slice() {
+        [] => listed.iter().map(|info| info.id).collect(),
+        named => named.to_vec(),
+    };
+    if wanted.is_empty() {
+        return Err(Error::Setting("the driver lists no device: a pool needs at least one".into()));
+    }
+    let mut devices = BTreeMap::new();
+    for id in wanted {
+        if !id.is_host() && listed.iter().all(|info| info.id != id) {
+            return Err(Error::UnknownDevice { device: id, known: known() });
+        }
+        let granule_bytes = driver.granularity(id, settings.kind)?;
+        let total_bytes = driver.memory(id)?.total_bytes;
+        let limit_bytes = settings.limit_bytes.map_or(total_bytes, |limit| limit.min(total_bytes));
+        let limit_bytes = limit_bytes - limit_bytes % granule_bytes;
+        if limit_bytes == 0 {
+            return Err(Error::Setting(format!(
+                "{id} may hold {} bytes, less than one granule of {granule_bytes}: raise the limit",
+                settings.limit_bytes.unwrap_or(total_bytes)
+            )));
+        }
+        devices.insert(id, DeviceLimits { granule_bytes, limit_bytes });
+    }
+    Ok(devices)
+}
+
+/// Units of a request, which was found to be short enough.
+#[inline]
+fn units_of(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,168 @@
+//! What the pool says when it refuses. Nothing has changed.
+
+use std::fmt;
+use stitchpool_driver::{Address, DeviceId};
+
+/// A refusal of the pool.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// Not enough memory, after everything was tried.
+    #[error("{0}")]
+    OutOfMemory(Box<Shortage>),
+    /// A size of 0, or one that no device could ever hold.
+    #[error("a block of {bytes} bytes cannot be: sizes go from 1 to {limit_bytes} bytes")]
+    InvalidSize {
+        /// What was asked for.
+        bytes: u64,
+        /// The largest size that could ever be served.
+        limit_bytes: u64,
+    },
+    /// An alignment that is no power of two, or above the granule.
+    #[error("an alignment of {alignment_bytes} bytes cannot be: powers of two up to {limit_bytes} bytes can")]
+    InvalidAlignment {
+        /// What was asked for.
+        alignment_bytes: u64,
+        /// The granule.
+        limit_bytes: u64,
+    },
+    /// Not the address of a live block of this pool.
+    #[error("{address} is not the address of a live block of this pool: {hint}")]
+    UnknownAddress {
+        /// What was given.
+        address: Address,
+        /// What it may be instead.
+        hint: String,
+    },
+    /// Not a registered stream of this pool, or one that was retired.
+    #[error("stream {serial} is not registered with this pool, or was retired: register it first")]
+    UnknownStream {
+        /// The stream's number in the pool.
+        serial: u32,
+    },
+    /// Not a device that the pool was built for.
+    #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
+    UnknownDevice {
+        /// What was given.
+        device: DeviceId,
+        /// The devices it has.
+        known: String,
+    },
+    /// A device that may not use the memory.
+    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them")]
+    Unreachable {
+        /// Who wants to use the memory.
+        reader: DeviceId,
+        /// Whose memory it is.
+        owner: DeviceId,
+    },
+    /// A stream of a device that has no rights on the block.
+    #[error("{device} has no rights on the block at {address}: ask for them with the request")]
+    NoRights {
+        /// The stream's device.
+        device: DeviceId,
+        /// The block.
+        address: Address,
+    },
+    /// A setting that cannot be.
+    #[error("{0}")]
+    Setting(String),
+    /// A part of a block was named that reaches beyond it.
+    #[error("{bytes} bytes from {address} reach beyond the live block there, which ends at {end}")]
+    OutOfRange {
+        /// Where the part begins.
+        address: Address,
+        /// How long it was to be.
+        bytes: u64,
+        /// Where the block ends.
+        end: Address,
+    },
+    /// The pool cannot hold more of something it counts.
+    #[error("the pool has {count} {what} already, its limit: {remedy}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// How many there are.
+        count: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The chunk manager refused.
+    #[error(transparent)]
+    Chunks(#[from] stitchpool_chunks::Error),
+    /// The driver refused.
+    #[error(transparent)]
+    Driver(#[from] stitchpool_driver::Error),
+}
+
+/// What the pool's calls return.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why memory was short: what was asked, and what holds the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// What was asked for.
+    pub asked_bytes: u64,
+    /// How much could not be found.
+    pub missing_bytes: u64,
+    /// The devices that were tried, first to last.
+    pub devices: Vec<Holdings>,
+    /// The driver's last refusal, where it refused.
+    pub refusal: Option<stitchpool_driver::Error>,
+    /// Waits for pending memory that did not end in time.
+    pub waits: Vec<String>,
+}
+
+/// What holds a device's memory, as one pool sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// Which device.
+    pub device: DeviceId,
+    /// The pool may hold so much.
+    pub limit_bytes: u64,
+    /// It holds so much.
+    pub physical_bytes: u64,
+    /// In live blocks.
+    pub live_bytes: u64,
+    /// Free in the pool, in wholly free handles and idle ones.
+    pub free_bytes: u64,
+    /// Freed, but other streams may still be using it.
+    pub pending_bytes: u64,
+    /// Free, but stranded in partly used handles.
+    pub stranded_bytes: u64,
+    /// Out of use for good, after the driver refused to take it back.
+    pub quarantined_bytes: u64,
+    /// Free on the device outside the pool, as the driver says; `None` where it would not say.
+    pub device_free_bytes: Option<u64>,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "out of memory: asked for {} bytes, {} of them not found", self.asked_bytes, self.missing_bytes)?;
+        for holdings in &self.devices {
+            write!(f, "; {holdings}")?;
+        }
+        for wait in &self.waits {
+            write!(f, "; {wait}")?;
+        }
+        if let Some(refusal) = &self.refusal {
+            write!(f, "; {refusal}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Holdings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, limit_bytes, physical_bytes, live_bytes, free_bytes, pending_bytes, .. } = self;
+        write!(
+            f,
+            "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
+             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
+            self.stranded_bytes, self.quarantined_bytes
+        )?;
+        match self.device_free_bytes {
+            Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A heap: the blocks and free bytes of one stream in one kind of place. Its lock is the only one a
+//! hit takes, and no driver call is made under it.
+
+use crate::clock::{Clock, Fence};
+use crate::extents::{Extent, Extents, UNIT_BYTES};
+use crate::free_log::FreeLog;
+use crate::live::{Block, LiveTable};
+use parking_lot::Mutex;
+use slab::Slab;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stitchpool_chunks::Placement;
+use stitchpool_driver::{DeviceId, Grant};
+
+/// Every so many frees the heap asks whether its streams should be sealed.
+const FREES_PER_TICK: u32 = 16;
+
+/// A heap and its lock.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    pub(crate) index: u32,
+    pub(crate) core: Mutex<Core>,
+    /// `core.live_units` in bytes, for readers without the lock.
+    live_bytes: AtomicU64,
+    /// The highest `live_bytes` since it was last asked for.
+    live_peak_bytes: AtomicU64,
+}
+
+/// What all blocks of a heap have in common, so that a hit need not look at it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct HeapKey {
+    pub(crate) serial: u32,
+    pub(crate) placement: Placement,
+    /// Who may read and write, beside the stream's device and those of the placement.
+    pub(crate) readers: Vec<DeviceId>,
+    /// All blocks have this size, because the placement is exact; `None`: any size.
+    pub(crate) block_bytes: Option<u64>,
+}
+
+/// Who uses a heap now.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) key: HeapKey,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) grants: Arc<[Grant]>,
+    /// Iff the stream was retired: blocks may still be freed, none is allocated.
+    pub(crate) retired: bool,
+}
+
+impl Tenant {
+    #[inline]
+    pub(crate) const fn serves(&self, serial: u32) -> bool {
+        self.key.serial == serial && !self.retired
+    }
+}
+
+/// What the lock protects.
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    /// None iff the heap is unused: no chain, block or pending block is in it.
+    pub(crate) tenant: Option<Tenant>,
+    /// Free bytes, all of them in current slots of the heap's chains.
+    pub(crate) extents: Extents,
+    live: LiveTable,
+    /// For a block used on other streams, which.
+    uses: Slab<Vec<Arc<Clock>>>,
+    /// Freed, but other streams may still be using them.
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) log: FreeLog,
+    /// The sum over `live`.
+    live_units: u64,
+    frees_since_tick: u32,
+    pub(crate) counts: HeapCounts,
+}
+
+/// What a heap has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HeapCounts {
+    pub(crate) allocs: u64,
+    pub(crate) frees: u64,
+    pub(crate) misses: u64,
+}
+
+/// A freed block that other streams may still be using.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) start: u64,
+    pub(crate) units: u32,
+    /// The owner's epoch at the free.
+    pub(crate) epoch: u64,
+    /// Where the other streams must be.
+    pub(crate) fences: Vec<Fence>,
+}
+
+impl Pending {
+    pub(crate) const fn extent(&self) -> Extent {
+        Extent { start: self.start, units: self.units }
+    }
+}
+
+/// What a free has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freed {
+    /// The bytes are free; `true`: it is time for a tick.
+    Now(bool),
+    /// The bytes wait for other streams.
+    Pending,
+    /// No live block starts there.
+    Unknown,
+}
+
+impl Heap {
+    pub(crate) fn new(index: u32) -> Self {
+        Self { index, core: Mutex::default(), live_bytes: AtomicU64::new(0), live_peak_bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes in live blocks now.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes in live blocks since the last call.
+    pub(crate) fn take_live_peak_bytes(&self) -> u64 {
+        let live_bytes = self.live_bytes();
+        self.live_peak_bytes.swap(live_bytes, Ordering::Relaxed).max(live_bytes)
+    }
+
+    /// Takes a block from the free bytes, if some extent has them.
+    #[inline]
+    pub(crate) fn take(&self, core: &mut Core, units: u32, alignment_bytes: u64) -> Option<u64> {
+        let address = core.extents.take_first(units, alignment_bytes)?;
+        self.add_live(core, address, units);
+        Some(address)
+    }
+
+    /// Enters a block whose bytes are no free ones.
+    #[inline]
+    pub(crate) fn add_live(&self, core: &mut Core, address: u64, units: u32) {
+        core.live.insert(Block { address, units, uses: 0 });
+        core.live_units += u64::from(units);
+        core.counts.allocs += 1;
+        let live_bytes = core.live_units * UNIT_BYTES;
+        // Only the lock's holder writes, so plain stores do.
+        self.live_bytes.store(live_bytes, Ordering::Relaxed);
+        if live_bytes > self.live_peak_bytes.load(Ordering::Relaxed) {
+            self.live_peak_bytes.store(live_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
+    #[inline]
+    pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
+        let Some(block) = core.live.remove(address) else { return Freed::Unknown };
+        core.live_units -= u64::from(block.units);
+        core.counts.frees += 1;
+        self.live_bytes.store(core.live_units * UNIT_BYTES, Ordering::Relaxed);
+        // A block is live only in a heap that has a tenant.
+        let Some(epoch) = core.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return Freed::Unknown };
+        if block.uses == 0 && also.is_none() {
+            core.free_now(block.address, block.units, epoch);
+            core.frees_since_tick += 1;
+            let tick = core.frees_since_tick >= FREES_PER_TICK;
+            if tick {
+                core.frees_since_tick = 0;
+            }
+            return Freed::Now(tick);
+        }
+        core.free_later(block, epoch, also);
+        Freed::Pending
+    }
+}
+
+impl Core {
+    /// Notes that the block at `address` is used on another stream too. False: no such block.
+    pub(crate) fn add_use(&mut self, address: u64, clock: &Arc<Clock>) -> bool {
+        let Some(block) = self.live.get_mut(address) else { return false };
+        if block.uses == 0 {
+            // A slab index is a count of uses, far below u32::MAX.
+            block.uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
+        }
+        let known = &mut self.uses[block.uses as usize - 1];
+        if !known.iter().any(|known| known.serial() == clock.serial()) {
+            known.push(clock.clone());
+        }
+        true
+    }
+
+    fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
+        self.extents.insert(start, units);
+        self.log.push(start, start + u64::from(units) * UNIT_BYTES, epoch);
+    }
+
+    fn free_later(&mut self, block: Block, epoch: u64, also: Option<Arc<Clock>>) {
+        let mut clocks = match block.uses {
+            0 => Vec::new(),
+            uses => self.uses.remove(uses as usize - 1),
+        };
+        if let Some(also) = also.filter(|also| clocks.iter().all(|known| known.serial() != also.serial())) {
+            clocks.push(also);
+        }
+        let fences = clocks.into_iter().map(|clock| Fence { epoch: clock.stamp(), clock }).collect();
+        self.pending.push(Pending { start: block.address, units: block.units, epoch, fences });
+    }
+
+    /// Moves pending blocks whose other streams are all past into the free bytes.
+    pub(crate) fn reap(&mut self) -> bool {
+        let passed = self.tenant.as_ref().map_or(0, |tenant| tenant.clock.passed());
+        let before = self.pending.len();
+        let mut index = 0;
+        while index < self.pending.len() {
+            if !self.pending[index].fences.iter().all(Fence::is_passed) {
+                index += 1;
+                continue;
+            }
+            let Pending { start, units, epoch, .. } = self.pending.remove(index);
+            if epoch > passed {
+                self.free_now(start, units, epoch);
+            } else {
+                self.extents.insert(start, units);
+            }
+        }
+        self.pending.len() < before
+    }
+
+    /// Takes bytes out of the pending blocks; all of them are in such.
+    pub(crate) fn take_from_pending(&mut self, start: u64, end: u64) {
+        let mut rest = Vec::new();
+        for block in std::mem::take(&mut self.pending) {
+            let whole = block.extent();
+            for (low, high) in [(whole.start, whole.end().min(start)), (whole.start.max(end), whole.end())] {
+                if low < high {
+                    let units = u32::try_from((high - low) / UNIT_BYTES).unwrap_or(u32::MAX);
+                    rest.push(Pending { start: low, units, epoch: block.epoch, fences: block.fences.clone() });
+                }
+            }
+        }
+        self.pending = rest;
+    }
+
+    /// The block that starts at `address`, or the one that holds it.
+    pub(crate) fn block_at(&self, address: u64) -> Option<Extent> {
+        self.live.holding(address).map(|block| Extent { start: block.address, units: block.units })
+    }
+
+    /// All live blocks, in no order.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.live.iter().map(|block| Extent { start: block.address, units: block.units })
+    }
+
+    pub(crate) const fn block_count(&self) -> usize {
+        self.live.count()
+    }
+
+    pub(crate) const fn live_bytes(&self) -> u64 {
+        self.live_units * UNIT_BYTES
+    }
+
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.pending.iter().map(|block| block.extent().bytes()).sum()
+    }
+
+    /// Whether a new tenant may move in.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.is_idle() && self.tenant.as_ref().is_none_or(|tenant| tenant.retired)
+    }
+
+    /// Gives the heap to a tenant. It is vacant, so what its log tells is of nobody's interest.
+    pub(crate) fn move_in(&mut self, tenant: Tenant) {
+        self.log = FreeLog::default();
+        self.tenant = Some(tenant);
+    }
+
+    /// Whether nothing is left in it but, perhaps, a log of what was.
+    fn is_idle(&self) -> bool {
+        self.live.count() == 0 && self.pending.is_empty() && self.extents.free_units() == 0
+    }
+
+    /// Bytes of host memory that the heap takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let pending = self.pending.capacity() * size_of::<Pending>();
+        self.extents.own_bytes() + self.live.own_bytes() + self.log.own_bytes() + pending as u64
+    }
+
+    /// Checks the invariants at the fields that need nothing from outside.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.extents.check()?;
+        let live_units: u64 = self.blocks().map(|block| u64::from(block.units)).sum();
+        if live_units != self.live_units {
+            return Err(format!("{live_units} units are in live blocks, {} are counted", self.live_units));
+        }
+        let with_uses = self.live.iter().filter(|block| block.uses != 0).count();
+        if with_uses != self.uses.len() {
+            return Err(format!("{with_uses} blocks have uses, {} lists stand", self.uses.len()));
+        }
+        if self.tenant.is_none() && !self.is_idle() {
+            return Err("a heap without a tenant is not empty".into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! The pool: alloc and free over stitched memory, in stream order, without external fragmentation.
+//!
+//! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom
+//! up: [`scan`], [`extents`], [`live`] and [`free_log`] are plain data; a [`heap`] puts them under one
+//! lock; [`clock`] and [`order`] know the streams; [`chain`], [`space`] and [`budget`] are what the
+//! [`mapper`] keeps; [`candidate`], [`plan`] and [`stitch`] serve a miss; [`engine`] ties them together
+//! and [`pool`] is the face.
+#![forbid(unsafe_code)]
+
+mod budget;
+mod buffer;
+mod candidate;
+mod chain;
+mod check;
+mod clock;
+mod engine;
+mod error;
+mod extents;
+mod free_log;
+mod heap;
+mod live;
+mod mapper;
+mod miss;
+mod order;
+mod plan;
+mod pool;
+mod registry;
+mod request;
+mod scan;
+mod settings;
+mod shortage;
+mod space;
+mod stats;
+mod stitch;
+mod tick;
+mod trim;
+
+pub use buffer::Buffer;
+pub use error::{Error, Holdings, Result, Shortage};
+pub use pool::{Pool, Relief};
+pub use request::{Block, Request, StreamId};
+pub use settings::Settings;
+pub use stats::{DeviceStats, Stats};
+pub use stitchpool_chunks::{Piece, Placement, Segment};
+pub use trim::Trimmed;

@@ -1,0 +1,143 @@
+//! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
+//! no hit ever takes it.
+
+use crate::budget::Budget;
+use crate::chain::{Chain, Slot};
+use crate::clock::{Clock, Fence};
+use crate::order::Order;
+use crate::settings::Settings;
+use crate::space::Space;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock};
+use stitchpool_driver::{Address, DeviceId, Error};
+
+/// The state that misses, trims and retirement change.
+#[derive(Debug)]
+pub(crate) struct Mapper {
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) settings: Settings,
+    pub(crate) space: Space,
+    /// By first address.
+    pub(crate) chains: BTreeMap<u64, Chain>,
+    /// Idle handles: no mapping names them, and all work that used them is done.
+    pub(crate) stock: Stock,
+    /// One for each device of the pool.
+    pub(crate) budgets: BTreeMap<DeviceId, Budget>,
+    /// Addresses of stale slots, oldest first; exactly those.
+    pub(crate) stale: VecDeque<Address>,
+    pub(crate) order: Order,
+    /// Streams that are registered and not retired, by serial.
+    pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
+    pub(crate) counts: MapperCounts,
+}
+
+/// What the mapper has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MapperCounts {
+    pub(crate) created: u64,
+    pub(crate) released: u64,
+    pub(crate) aliased: u64,
+    pub(crate) unmapped: u64,
+    pub(crate) stream_waits: u64,
+    pub(crate) cpu_waits: u64,
+    pub(crate) forced_bytes: u64,
+}
+
+impl Mapper {
+    /// The chain that holds `address`.
+    pub(crate) fn chain_holding(&self, address: u64) -> Option<&Chain> {
+        self.chains.range(..=address).next_back().map(|(_, chain)| chain)
+    }
+
+    pub(crate) fn chain_holding_mut(&mut self, address: u64) -> Option<&mut Chain> {
+        self.chains.range_mut(..=address).next_back().map(|(_, chain)| chain)
+    }
+
+    /// The slot that holds `address`.
+    pub(crate) fn slot_holding(&self, address: u64) -> Option<&Slot> {
+        self.chain_holding(address)?.slot_holding(Address(address))
+    }
+
+    /// Every mapping whose handle is in use at its place, in address order.
+    pub(crate) fn current_mappings(&self) -> impl Iterator<Item = (u32, &Mapping)> {
+        let slots = self.chains.values().flat_map(|chain| chain.slots().iter().map(move |slot| (chain.heap(), slot)));
+        slots.filter_map(|(heap, slot)| Some((heap, slot.current()?)))
+    }
+
+    /// Unmaps stale slots whose fences are past, `limit` at most. What the driver refuses stays stale.
+    pub(crate) fn retire_stale(&mut self, limit: usize) -> Result<usize, Error> {
+        let mut done = 0;
+        let mut kept = VecDeque::with_capacity(self.stale.len());
+        let mut refusal = None;
+        while let Some(at) = self.stale.pop_front() {
+            let passed = match self.slot_holding(at.0) {
+                Some(Slot::Stale { fences, .. }) => fences.iter().all(Fence::is_passed),
+                _ => false,
+            };
+            if !passed || done >= limit || refusal.is_some() {
+                kept.push_back(at);
+                continue;
+            }
+            match self.unmap(at) {
+                Ok(handle) => {
+                    done += 1;
+                    if let Some(handle) = handle {
+                        self.settle(handle, true);
+                    }
+                }
+                Err(error) => {
+                    refusal = Some(error);
+                    kept.push_back(at);
+                }
+            }
+        }
+        self.stale = kept;
+        refusal.map_or(Ok(done), Err)
+    }
+
+    /// The one routine that unmaps: whatever calls it has made sure that every fence is past.
+    pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
+        let Some(chain) = self.chain_holding_mut(at.0) else { return Ok(None) };
+        let handle = chain.unmap(at)?;
+        chain.recede();
+        let (key, empty) = (chain.at().0, chain.slots().is_empty());
+        self.counts.unmapped += 1;
+        if empty && let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
+            self.space.give_back(vacancy);
+        }
+        Ok(handle)
+    }
+
+    /// A handle has lost a mapping. If that was the last, it is idle: kept or released.
+    pub(crate) fn settle(&mut self, handle: Arc<PhysicalHandle>, keep: bool) {
+        if Arc::strong_count(&handle) > 1 {
+            return;
+        }
+        if keep {
+            self.stock.park(handle);
+            return;
+        }
+        self.counts.released += 1;
+        if let Some(budget) = self.budgets.get_mut(&handle.device()) {
+            budget.released(handle.bytes());
+        }
+    }
+
+    /// Bytes of host memory that chains and slots take, their owners and handles included.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let slots: usize = self.chains.values().map(|chain| chain.slots().len()).sum();
+        let slot = size_of::<Slot>() + size_of::<PhysicalHandle>() + 2 * size_of::<usize>();
+        (slots * slot + self.chains.len() * size_of::<Chain>() + self.stale.len() * size_of::<Address>()) as u64
+    }
+
+    /// Releases idle handles of a device (or of all) and says how many bytes.
+    pub(crate) fn release_stock(&mut self, device: Option<DeviceId>) -> u64 {
+        let handles = self.stock.take_all(device);
+        let bytes = handles.iter().map(|handle| handle.bytes()).sum();
+        for handle in handles {
+            self.settle(handle, false);
+        }
+        bytes
+    }
+}

@@ -1,0 +1,149 @@
+//! Serves a request that found no free extent: plan, carry out, and if nothing is enough, the last
+//! resorts.
+
+use crate::engine::Engine;
+use crate::error::{Error, Result, Shortage};
+use crate::extents::UNIT_BYTES;
+use crate::heap::{Heap, Tenant};
+use crate::mapper::Mapper;
+use crate::plan::{Job, Planner, Waits};
+use crate::shortage::Resort;
+use crate::stitch::{Stitch, Stitched};
+use std::collections::BTreeMap;
+use stitchpool_chunks::Placement;
+use stitchpool_driver::{DeviceId, ErrorKind};
+
+/// How often a miss plans anew, at most: each time something has changed.
+const ATTEMPTS_MAX: usize = 256;
+
+impl Engine {
+    /// Serves a miss; if memory is short, asks for relief once and tries again.
+    #[cold]
+    pub(crate) fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
+        let job = || Job {
+            heap,
+            tenant: tenant.clone(),
+            units,
+            alignment_bytes,
+            fallbacks: 0,
+            waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
+            ceilings: BTreeMap::new(),
+        };
+        match self.serve(job()) {
+            Err(Error::OutOfMemory(shortage)) if self.relieve(&shortage) => self.serve(job()),
+            served => served,
+        }
+    }
+
+    /// Calls everybody who wants to hear of a shortage, with no lock held.
+    fn relieve(&self, shortage: &Shortage) -> bool {
+        let relief: Vec<_> = self.relief.read().clone();
+        relief.iter().fold(false, |freed, relief| relief(shortage) || freed)
+    }
+
+    fn serve(&self, mut job: Job<'_>) -> Result<u64> {
+        let span = tracing::debug_span!("miss", bytes = job.bytes(), heap = job.heap.index);
+        let _entered = span.enter();
+        let mut mapper = self.mapper.lock();
+        let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
+        let mut missing_bytes = job.bytes();
+        for _ in 0..ATTEMPTS_MAX {
+            // Another thread may have freed, or brought, what is needed.
+            if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
+                return Ok(address);
+            }
+            self.note_live(&mut mapper, &job);
+            let plan = Planner::new(&mapper, &|visit| self.registry.heaps().for_each(visit), &job).plan()?;
+            missing_bytes = plan.cost.missing_bytes;
+            if missing_bytes == 0 {
+                let heap_at = |index| self.registry.heap(index);
+                let stitched = Stitch::new(&mut mapper, &heap_at, &job).carry_out(&plan);
+                match stitched {
+                    Stitched::Block(address) => {
+                        self.set_watched(&mapper);
+                        return Ok(address);
+                    }
+                    Stitched::Overtaken => continue,
+                    Stitched::Refused(error) if error.kind == ErrorKind::OutOfMemory => {
+                        lower_ceiling(&mapper, &mut job, error.device);
+                        refusal = Some(error);
+                        continue;
+                    }
+                    Stitched::Refused(error) if error.kind == ErrorKind::Timeout => {
+                        waits.push(error.to_string());
+                        missing_bytes = job.bytes();
+                        break;
+                    }
+                    Stitched::Refused(error) => return Err(error.into()),
+                }
+            }
+            if !mapper.resort(&mut job, &mut resort, &mut waits) {
+                break;
+            }
+        }
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let shortage = Shortage { refusal, waits, ..mapper.shortage(&job, &heaps, missing_bytes) };
+        Err(Error::OutOfMemory(Box::new(shortage)))
+    }
+
+    /// Brings the budgets up to date with live bytes, the request's own included.
+    fn note_live(&self, mapper: &mut Mapper, job: &Job<'_>) {
+        let now_us = self.origin.driver().now_us();
+        let decay_us = u64::try_from(self.settings.decay.as_micros()).unwrap_or(u64::MAX);
+        for (device, (live_bytes, peak_bytes)) in self.live_by_device(job) {
+            if let Some(budget) = mapper.budgets.get_mut(&device) {
+                budget.note_live(peak_bytes, now_us, decay_us);
+                budget.note_live(live_bytes, now_us, decay_us);
+            }
+        }
+    }
+
+    /// For each device, live bytes with the request's, and an estimate of their highest value since
+    /// the last miss: exact if only one heap was busy, never above the truth by more than what other
+    /// heaps freed meanwhile.
+    fn live_by_device(&self, job: &Job<'_>) -> BTreeMap<DeviceId, (u64, u64)> {
+        let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
+        for heap in self.registry.heaps() {
+            let peak_bytes = heap.take_live_peak_bytes();
+            let live_bytes = heap.live_bytes();
+            let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
+            let Some(placement) = placement else { continue };
+            let requested_bytes = if heap.index == job.heap.index { job.bytes() } else { 0 };
+            let devices = sharers(&placement);
+            let part = devices.len().max(1) as u64;
+            for device in devices {
+                let (live, rise) = shares.entry(device).or_default();
+                *live += (live_bytes + requested_bytes) / part;
+                *rise = (*rise).max((peak_bytes - live_bytes) / part);
+            }
+        }
+        let requested: Vec<DeviceId> = sharers(&job.tenant.key.placement);
+        for (device, (live, rise)) in &mut shares {
+            let without_request = if requested.contains(device) { job.bytes() / requested.len() as u64 } else { 0 };
+            *rise += live.saturating_sub(without_request);
+        }
+        shares
+    }
+}
+
+/// The devices that a heap's live bytes are counted on: where a placement spills, its home.
+fn sharers(placement: &Placement) -> Vec<DeviceId> {
+    match placement {
+        Placement::Home(_) | Placement::Spill(_) => placement.home().into_iter().collect(),
+        _ => placement.devices(),
+    }
+}
+
+/// The driver has less than the limit: the next plan creates no more than it has now, in granules.
+fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
+    let devices = device.map_or_else(|| job.tenant.key.placement.devices(), |device| vec![device]);
+    for device in devices {
+        let held_bytes = mapper.held_bytes(device);
+        let free_bytes = mapper.origin.driver().memory(device).map_or(0, |memory| memory.free_bytes);
+        let granule_bytes = mapper.budgets.get(&device).map_or(UNIT_BYTES, |budget| budget.granule_bytes);
+        let ceiling = job.ceilings.entry(device).or_insert(u64::MAX);
+        // A driver that has the bytes and still refuses is asked for ever less, so that planning ends.
+        let believed_bytes = (held_bytes + free_bytes).min(ceiling.saturating_sub(granule_bytes));
+        *ceiling = believed_bytes.max(held_bytes);
+    }
+}

@@ -1,0 +1,233 @@
+//! The pool's public face.
+
+use crate::check;
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::error::{Error, Result, Shortage};
+use crate::extents::UNIT_BYTES;
+use crate::heap::{Heap, HeapKey, Tenant};
+use crate::request::{Block, Request, StreamId};
+use crate::settings::Settings;
+use crate::stats::Stats;
+use crate::trim::Trimmed;
+use std::sync::Arc;
+use stitchpool_chunks::{Placement, Segment};
+use stitchpool_driver::{Address, Driver, RawStream};
+
+/// A memory pool over stitched ranges of one or more devices.
+///
+/// Cheap to clone; all clones are the same pool. When the last one goes, the pool waits for the
+/// streams and gives everything back. If blocks are still live then, their memory is left standing,
+/// because somebody may be using it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    engine: Arc<Engine>,
+}
+
+/// Told of a shortage, with no lock held; says whether it has freed anything.
+pub type Relief = dyn Fn(&Shortage) -> bool + Send + Sync;
+
+impl Pool {
+    /// A pool over the devices of `driver`.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::UnknownDevice`], or the driver's when it cannot tell of its devices
+    /// or reserve addresses.
+    pub fn new(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
+        Engine::open(driver, settings).map(|engine| Self { engine: Arc::new(engine) })
+    }
+
+    /// Registers a stream. Blocks are allocated and freed in the order of its work.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`], or [`Error::TooMany`].
+    pub fn register(&self, stream: RawStream) -> Result<StreamId> {
+        let engine = &*self.engine;
+        engine.known_device(stream.device)?;
+        let serial = engine.registry.next_serial()?;
+        let clock = Clock::new(serial, stream);
+        let placement = Placement::Home(stream.device);
+        let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
+        let grants = engine.grants(&key, stream.device)?;
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants, retired: false })?;
+        let mut mapper = engine.mapper.lock();
+        mapper.clocks.insert(serial, clock);
+        engine.set_watched(&mapper);
+        Ok(StreamId { serial, home })
+    }
+
+    /// Nothing more will be queued on the stream: call it before the stream is destroyed. Its blocks
+    /// may still be freed, and its memory serves the other streams.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`], or the driver's; the stream is then still registered.
+    pub fn retire(&self, stream: StreamId) -> Result<()> {
+        let engine = &*self.engine;
+        let clock = engine.registry.clock(stream.serial, stream.home)?;
+        clock.retire(&engine.origin)?;
+        engine.registry.retire(&clock);
+        Ok(())
+    }
+
+    /// Allocates a block. Its content is undefined.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] after everything was tried; [`Error::InvalidSize`],
+    /// [`Error::InvalidAlignment`], [`Error::UnknownStream`], [`Error::UnknownDevice`],
+    /// [`Error::Unreachable`], or the driver's.
+    #[inline]
+    pub fn alloc(&self, request: &Request) -> Result<Block> {
+        let engine = &*self.engine;
+        let (heap, units) = engine.resolve(request)?;
+        let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
+        let tenant = {
+            let mut core = heap.core.lock();
+            let serves = core.tenant.as_ref().is_some_and(|tenant| tenant.serves(request.stream.serial));
+            if !serves {
+                return Err(Error::UnknownStream { serial: request.stream.serial });
+            }
+            if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
+                return Ok(block(address, units));
+            }
+            core.counts.misses += 1;
+            core.tenant.clone()
+        };
+        let tenant = tenant.ok_or(Error::UnknownStream { serial: request.stream.serial })?;
+        engine.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
+    }
+
+    /// Frees the block at `address`, in the order of the stream it was allocated for: what is queued
+    /// there so far may still use it. From any thread.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`].
+    #[inline]
+    pub fn free(&self, address: Address) -> Result<()> {
+        self.engine.free(address, None)
+    }
+
+    /// Frees the block at `address` after what is queued so far on its own stream and on `stream`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], [`Error::UnknownStream`], or [`Error::NoRights`].
+    pub fn free_on(&self, address: Address, stream: StreamId) -> Result<()> {
+        let clock = self.engine.registry.clock(stream.serial, stream.home)?;
+        let heap = self.engine.heap_of(address)?;
+        let own = heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
+        if own {
+            return self.engine.free(address, None);
+        }
+        self.engine.may_use(heap, address, &clock)?;
+        self.engine.free(address, Some(clock))
+    }
+
+    /// Notes that the block at `address` is used on `stream` too: once freed, it is not reused before
+    /// what is queued there until then is done.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], [`Error::UnknownStream`], or [`Error::NoRights`].
+    pub fn record_use(&self, address: Address, stream: StreamId) -> Result<()> {
+        let clock = self.engine.registry.clock(stream.serial, stream.home)?;
+        let heap = self.engine.heap_of(address)?;
+        self.engine.may_use(heap, address, &clock)?;
+        let mut core = heap.core.lock();
+        let own = core.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
+        let known = if own {
+            core.block_at(address.0).is_some_and(|block| block.start == address.0)
+        } else {
+            core.add_use(address.0, &clock)
+        };
+        drop(core);
+        if known { Ok(()) } else { Err(self.engine.unknown(address)) }
+    }
+
+    /// Gives back to the driver what is wholly free and past every stream. Waits for nothing.
+    pub fn trim(&self) -> Trimmed {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        let mut mapper = self.engine.mapper.lock();
+        self.engine.seal_all(&mapper);
+        mapper.poll_clocks();
+        let trimmed = mapper.trim(&heaps, |_, _| 0);
+        self.engine.set_watched(&mapper);
+        trimmed
+    }
+
+    /// Waits until the streams have done what is queued so far, each for the setting's `wait_max` at
+    /// most, then trims.
+    ///
+    /// # Errors
+    /// The driver's first refusal to wait, `Timeout` among them; nothing was given back then.
+    pub fn trim_and_wait(&self) -> Result<Trimmed> {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        let mut mapper = self.engine.mapper.lock();
+        self.engine.finish_all(&mapper)?;
+        let trimmed = mapper.trim(&heaps, |_, _| 0);
+        self.engine.set_watched(&mapper);
+        Ok(trimmed)
+    }
+
+    /// Asks to be told when memory is short, before a request fails. Called with no lock held; may
+    /// use the pool. If any says that it has freed something, the request is tried once more.
+    pub fn on_shortage(&self, relief: Arc<Relief>) {
+        self.engine.relief.write().push(relief);
+    }
+
+    /// The live block that holds `address`.
+    #[must_use]
+    pub fn block_holding(&self, address: Address) -> Option<Block> {
+        let heap = self.engine.heap_of(address).ok()?;
+        let extent = heap.core.lock().block_at(address.0)?;
+        Some(block(extent.start, extent.units))
+    }
+
+    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
+    pub fn segments(&self, address: Address, bytes: u64) -> Result<Vec<Segment>> {
+        let mapper = self.engine.mapper.lock();
+        let holding = self.block_holding(address).ok_or_else(|| self.engine.unknown(address))?;
+        let end = holding.address + holding.bytes;
+        if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
+            return Err(Error::OutOfRange { address, bytes, end });
+        }
+        let chain = mapper.chain_holding(address.0).ok_or_else(|| self.engine.unknown(address))?;
+        let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+        Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
+    }
+
+    /// Figures of now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Proves the pool's invariants, for tests: no other thread may use the pool meanwhile.
+    ///
+    /// # Errors
+    /// What is broken, in words.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        check::check(&self.engine.mapper.lock(), &heaps)
+    }
+
+    /// The address ranges that have memory, one line each: its first address, and one letter a
+    /// granule (see [`picture`](stitchpool_chunks::picture())), `.` where a handle was taken away.
+    #[must_use]
+    pub fn pictures(&self) -> Vec<String> {
+        let mapper = self.engine.mapper.lock();
+        let granule_bytes = self.engine.granule_bytes();
+        let draw = |chain: &crate::chain::Chain| {
+            let start = chain.at();
+            let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+            let placed = mappings.map(|mapping| (mapping.at().bytes_from(start), mapping));
+            let line = stitchpool_chunks::picture(placed, chain.top().bytes_from(start), granule_bytes);
+            format!("{start} {line}")
+        };
+        mapper.chains.values().map(draw).collect()
+    }
+}
+
+const fn block(address: u64, units: u32) -> Block {
+    Block { address: Address(address), bytes: units as u64 * UNIT_BYTES }
+}

@@ -1,0 +1,115 @@
+//! Who is who: the heaps, the streams that use them, and which heap serves which kind of request.
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::heap::{Heap, HeapKey, Tenant};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// How many heaps a pool can have at a time.
+pub(crate) const HEAPS_MAX: u32 = 4096;
+
+/// Heaps by index, found without a lock; and by key, for requests that are not plain.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    /// The first `roll.used` are there.
+    heaps: Box<[OnceLock<Heap>]>,
+    roll: RwLock<Roll>,
+}
+
+#[derive(Debug, Default)]
+struct Roll {
+    used: u32,
+    next_serial: u32,
+    /// Heaps whose tenant is not retired, by key.
+    by_key: BTreeMap<HeapKey, u32>,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        let heaps = (0..HEAPS_MAX).map(|_| OnceLock::new()).collect();
+        Self { heaps, roll: RwLock::default() }
+    }
+
+    #[inline]
+    pub(crate) fn heap(&self, index: u32) -> Option<&Heap> {
+        self.heaps.get(index as usize)?.get()
+    }
+
+    /// Every heap there is.
+    pub(crate) fn heaps(&self) -> impl Iterator<Item = &Heap> {
+        self.heaps.iter().map_while(OnceLock::get)
+    }
+
+    /// A number for a new stream.
+    pub(crate) fn next_serial(&self) -> Result<u32> {
+        let mut roll = self.roll.write();
+        let serial = roll.next_serial;
+        roll.next_serial = serial.checked_add(1).ok_or(Error::TooMany {
+            what: "registered streams over its life",
+            count: u64::from(serial),
+            remedy: "build a new pool",
+        })?;
+        Ok(serial)
+    }
+
+    pub(crate) fn find(&self, key: &HeapKey) -> Option<u32> {
+        self.roll.read().by_key.get(key).copied()
+    }
+
+    /// Gives a tenant a heap: one that is idle, else a new one.
+    pub(crate) fn house(&self, tenant: Tenant) -> Result<u32> {
+        let mut roll = self.roll.write();
+        if let Some(&index) = roll.by_key.get(&tenant.key) {
+            return Ok(index);
+        }
+        let idle = self.heaps().find(|heap| heap.core.lock().is_vacant());
+        let heap = match idle {
+            Some(heap) => heap,
+            None => self.build(&mut roll)?,
+        };
+        roll.by_key.insert(tenant.key.clone(), heap.index);
+        heap.core.lock().move_in(tenant);
+        Ok(heap.index)
+    }
+
+    fn build(&self, roll: &mut Roll) -> Result<&Heap> {
+        let too_many = Error::TooMany {
+            what: "heaps",
+            count: u64::from(roll.used),
+            remedy: "retire streams that are no longer used, and free their blocks",
+        };
+        let place = self.heaps.get(roll.used as usize).ok_or(too_many)?;
+        let heap = place.get_or_init(|| Heap::new(roll.used));
+        roll.used += 1;
+        Ok(heap)
+    }
+
+    /// The stream asks for nothing more: its heaps become donors.
+    pub(crate) fn retire(&self, clock: &Clock) {
+        let mut roll = self.roll.write();
+        roll.by_key.retain(|key, _| key.serial != clock.serial());
+        for heap in self.heaps() {
+            let mut core = heap.core.lock();
+            if let Some(tenant) = core.tenant.as_mut().filter(|tenant| tenant.key.serial == clock.serial()) {
+                tenant.retired = true;
+            }
+        }
+    }
+
+    /// Bytes of host memory that the table of heaps takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        size_of_val(&*self.heaps) as u64
+    }
+
+    /// The clock of a stream whose home is `home`, if it is registered and not retired.
+    pub(crate) fn clock(&self, serial: u32, home: u32) -> Result<Arc<Clock>> {
+        let core = self.heap(home).map(|heap| heap.core.lock());
+        let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
+        match tenant.filter(|tenant| tenant.serves(serial)) {
+            Some(tenant) => Ok(tenant.clock.clone()),
+            None => Err(Error::UnknownStream { serial }),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a caller asks for, and what it gets.
+
+use stitchpool_chunks::Placement;
+use stitchpool_driver::{Address, DeviceId};
+
+/// A stream registered with a pool. An identity: the driver may give the stream's handle value to
+/// another stream, the pool never gives this to another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StreamId {
+    pub(crate) serial: u32,
+    /// The heap that serves the stream's plain requests.
+    pub(crate) home: u32,
+}
+
+/// A request for a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// How many bytes; rounded up to 512.
+    pub bytes: u64,
+    /// The stream whose work uses the block, and in whose order it is freed.
+    pub stream: StreamId,
+    /// The block's address is a multiple of this: a power of two, at most the granule.
+    pub alignment_bytes: u64,
+    /// Where the memory shall lie; `None`: on the stream's device.
+    pub placement: Option<Placement>,
+    /// Devices that may read and write it beside the stream's own and those it lies on.
+    pub readers: Vec<DeviceId>,
+}
+
+impl Request {
+    /// A request for `bytes` on the stream's device.
+    #[must_use]
+    pub const fn new(bytes: u64, stream: StreamId) -> Self {
+        Self { bytes, stream, alignment_bytes: 512, placement: None, readers: Vec::new() }
+    }
+
+    /// The same, at a multiple of `bytes`.
+    #[must_use]
+    pub const fn aligned_to(mut self, bytes: u64) -> Self {
+        self.alignment_bytes = bytes;
+        self
+    }
+
+    /// The same, placed by a rule.
+    #[must_use]
+    pub fn placed(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
+    /// The same, open to these devices too.
+    #[must_use]
+    pub fn open_to(mut self, readers: &[DeviceId]) -> Self {
+        self.readers = readers.to_vec();
+        self
+    }
+
+    pub(crate) fn is_plain(&self) -> bool {
+        self.placement.is_none() && self.readers.is_empty()
+    }
+}
+
+/// A block: a byte range inside mapped granules. It is freed by its address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Block {
+    /// Its first address.
+    pub address: Address,
+    /// Its length: the request rounded up to 512 bytes.
+    pub bytes: u64,
+}

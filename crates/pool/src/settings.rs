@@ -1,0 +1,48 @@
+//! The pool's settings, each with its reason.
+
+use std::time::Duration;
+use stitchpool_driver::{DeviceId, HandleKind};
+
+/// How a pool behaves. [`Settings::default`] is right for one process that owns its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The devices memory may come from; empty: all that the driver lists.
+    pub devices: Vec<DeviceId>,
+    /// The pool holds at most so many bytes of each device; `None`: all the device has.
+    pub limit_bytes: Option<u64>,
+    /// Forced growth ends so far below the limit.
+    pub headroom_bytes: u64,
+    /// The largest handle to create. Fewer handles cost less to map, larger ones waste more. With one
+    /// granule, every request succeeds for which enough wholly free granules lie anywhere.
+    pub handle_bytes_max: u64,
+    /// How handles may be exported.
+    pub kind: HandleKind,
+    /// Whether a stream may be made to wait for another's frees when memory is short. Streams whose
+    /// kernels wait for each other could deadlock: turn it off for them.
+    pub stream_waits: bool,
+    /// How long the CPU may wait for pending memory before a request fails.
+    pub wait_max: Duration,
+    /// A stream's frees are sealed at most this often, so that their passing is known in time.
+    pub seal_pause: Duration,
+    /// Memory that was not needed for so long may be given back.
+    pub decay: Duration,
+    /// Addresses to reserve; `None`: 64 times the devices' memory, at most 32 TiB.
+    pub address_bytes: Option<u64>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            devices: Vec::new(),
+            limit_bytes: None,
+            headroom_bytes: 0,
+            handle_bytes_max: 64 << 20,
+            kind: HandleKind::Private,
+            stream_waits: true,
+            wait_max: Duration::from_secs(10),
+            seal_pause: Duration::from_millis(2),
+            decay: Duration::from_secs(60),
+            address_bytes: None,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What is tried when no plan is enough: the last resorts, in order, and the report when all have
+//! failed. Everything here may be slow; nothing here is a panic.
+
+use crate::candidate::{Wanted, candidates};
+use crate::chain::Slot;
+use crate::clock::Fence;
+use crate::error::{Holdings, Shortage};
+use crate::heap::Heap;
+use crate::mapper::Mapper;
+use crate::plan::{Job, Waits};
+use std::sync::Arc;
+use stitchpool_driver::DeviceId;
+
+/// How far the last resorts have gone for one request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Resort {
+    #[default]
+    Nothing,
+    /// What the GPU is past has been taken in.
+    Retired,
+    /// Idle handles of unfitting sizes have been released.
+    Restocked,
+    /// The CPU may wait for pending memory.
+    Waiting,
+    /// Stale mappings that hold memory have been waited for.
+    Drained,
+    /// So many further devices may be used.
+    Spilled(usize),
+}
+
+impl Mapper {
+    /// Does the next thing that may help. False: there is none left.
+    pub(crate) fn resort(&mut self, job: &mut Job<'_>, resort: &mut Resort, waits: &mut Vec<String>) -> bool {
+        let fallbacks = job.tenant.key.placement.fallbacks().len();
+        *resort = match *resort {
+            Resort::Nothing => {
+                self.poll_clocks();
+                if let Err(error) = self.retire_stale(usize::MAX) {
+                    waits.push(error.to_string());
+                }
+                job.heap.core.lock().reap();
+                Resort::Retired
+            }
+            Resort::Retired => {
+                for device in job.tenant.key.placement.devices() {
+                    self.release_stock(Some(device));
+                }
+                Resort::Restocked
+            }
+            Resort::Restocked => {
+                job.waits = Waits::Cpu;
+                Resort::Waiting
+            }
+            Resort::Waiting => {
+                self.drain_stale(waits);
+                Resort::Drained
+            }
+            Resort::Drained if fallbacks > 0 => Resort::Spilled(1),
+            Resort::Spilled(used) if used < fallbacks => Resort::Spilled(used + 1),
+            Resort::Drained | Resort::Spilled(_) => return false,
+        };
+        if let Resort::Spilled(used) = *resort {
+            job.fallbacks = used;
+            job.waits = if self.settings.stream_waits { Waits::Stream } else { Waits::None };
+        }
+        true
+    }
+
+    /// Asks the GPU how far each stream is.
+    pub(crate) fn poll_clocks(&self) {
+        for clock in self.clocks.values() {
+            if let Err(error) = clock.poll() {
+                tracing::debug!(%error, stream = clock.serial(), "a stream could not be asked");
+            }
+        }
+    }
+
+    /// Waits (the CPU) until stale mappings can go whose handles stand nowhere else.
+    fn drain_stale(&mut self, waits: &mut Vec<String>) {
+        let orphans = self.stale.iter().filter_map(|at| match self.slot_holding(at.0) {
+            Some(Slot::Stale { mapping, fences }) if !self.stands_elsewhere(mapping.handle()) => Some(fences.clone()),
+            _ => None,
+        });
+        let fences: Vec<Fence> = orphans.flatten().filter(|fence| !fence.is_passed()).collect();
+        for fence in fences {
+            if fence.is_passed() {
+                continue;
+            }
+            self.counts.cpu_waits += 1;
+            if let Err(error) = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin) {
+                waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
+            }
+        }
+        if let Err(error) = self.retire_stale(usize::MAX) {
+            waits.push(error.to_string());
+        }
+    }
+
+    fn stands_elsewhere(&self, handle: &Arc<stitchpool_chunks::PhysicalHandle>) -> bool {
+        self.current_mappings().any(|(_, mapping)| Arc::ptr_eq(mapping.handle(), handle))
+    }
+
+    /// What holds a device's memory.
+    pub(crate) fn holdings(&self, device: DeviceId, heaps: &[&Heap]) -> Option<Holdings> {
+        let budget = self.budgets.get(&device)?;
+        let mut holdings = Holdings {
+            device,
+            limit_bytes: budget.limit_bytes,
+            physical_bytes: budget.physical_bytes(),
+            live_bytes: 0,
+            free_bytes: self.stock.bytes(device),
+            pending_bytes: 0,
+            stranded_bytes: 0,
+            quarantined_bytes: self.origin.quarantine().physical_bytes(device),
+            device_free_bytes: self.origin.driver().memory(device).ok().map(|memory| memory.free_bytes),
+        };
+        for heap in heaps {
+            let core = heap.core.lock();
+            let wanted = Wanted { device, kind: self.settings.kind, taker: None, pending: false };
+            let whole_bytes: u64 = candidates(self, &core, heap.index, &wanted).iter().map(|found| found.bytes).sum();
+            let shares = self.shares_on(device, core.blocks());
+            let free_bytes = self.shares_on(device, core.extents.iter());
+            holdings.live_bytes += shares;
+            holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
+            holdings.free_bytes += whole_bytes;
+            holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
+        }
+        Some(holdings)
+    }
+
+    /// How many bytes of these runs lie on `device`.
+    fn shares_on(&self, device: DeviceId, runs: impl Iterator<Item = crate::extents::Extent>) -> u64 {
+        let mut bytes = 0;
+        for run in runs {
+            let Some(chain) = self.chain_holding(run.start) else { continue };
+            let first = chain.first_slot_from(stitchpool_driver::Address(run.start + 1)).saturating_sub(1);
+            let slots = chain.slots()[first..].iter().take_while(|slot| slot.at().0 < run.end());
+            let on_device = slots.filter(|slot| slot.current().is_some_and(|mapping| mapping.device() == device));
+            bytes += on_device.map(|slot| slot.end().0.min(run.end()) - slot.at().0.max(run.start)).sum::<u64>();
+        }
+        bytes
+    }
+
+    /// The report of a request that could not be served.
+    pub(crate) fn shortage(&self, job: &Job<'_>, heaps: &[&Heap], missing_bytes: u64) -> Shortage {
+        let devices = job.tenant.key.placement.devices();
+        Shortage {
+            asked_bytes: job.bytes(),
+            missing_bytes,
+            devices: devices.into_iter().filter_map(|device| self.holdings(device, heaps)).collect(),
+            refusal: None,
+            waits: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! Carries out a plan: takes the handles, maps them at their new place, enters the block. A
+//! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
+
+use crate::candidate::{Wanted, fences, is_ready};
+use crate::chain::{Chain, Slot};
+use crate::clock::Fence;
+use crate::extents::UNIT_BYTES;
+use crate::heap::{Core, Heap, Pending};
+use crate::mapper::Mapper;
+use crate::plan::{Job, Place, Plan, Step, Waits};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
+use stitchpool_driver::{Address, Error, ErrorKind, HandleSpec, Verb};
+
+/// How carrying out a plan ended.
+#[derive(Debug)]
+pub(crate) enum Stitched {
+    /// The block stands at this address.
+    Block(u64),
+    /// Another thread took what the plan counted on; nothing has changed.
+    Overtaken,
+    /// The driver refused; nothing has changed.
+    Refused(Error),
+}
+
+/// Why a plan was given up half way.
+enum Setback {
+    Overtaken,
+    Refused(Error),
+}
+
+impl From<Error> for Setback {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// One plan being carried out. What it holds was taken from heaps and stock and is put back unless it
+/// commits.
+pub(crate) struct Stitch<'a> {
+    mapper: &'a mut Mapper,
+    heap_at: &'a dyn Fn(u32) -> Option<&'a Heap>,
+    job: &'a Job<'a>,
+    /// Bytes taken out of free extents or pending blocks, each to go back where it was.
+    taken: Vec<Taken>,
+    /// Handles for the new place, in address order.
+    handles: Vec<Incoming>,
+}
+
+/// Bytes taken out of a heap.
+struct Taken {
+    heap: u32,
+    start: u64,
+    units: u32,
+    /// What of them was in pending blocks.
+    pending: Vec<Pending>,
+}
+
+/// A handle on its way to its new place.
+struct Incoming {
+    handle: Arc<PhysicalHandle>,
+    origin: Source,
+}
+
+/// Where an incoming handle comes from.
+enum Source {
+    Stock,
+    Created,
+    /// It stands here until the commit makes this slot stale.
+    Slot {
+        at: u64,
+        fences: Vec<Fence>,
+    },
+}
+
+impl<'a> Stitch<'a> {
+    pub(crate) fn new(mapper: &'a mut Mapper, heap_at: &'a dyn Fn(u32) -> Option<&'a Heap>, job: &'a Job<'a>) -> Self {
+        Self { mapper, heap_at, job, taken: Vec::new(), handles: Vec::new() }
+    }
+
+    pub(crate) fn carry_out(mut self, plan: &Plan) -> Stitched {
+        match self.try_plan(plan) {
+            Ok(address) => Stitched::Block(address),
+            Err(setback) => {
+                self.undo();
+                match setback {
+                    Setback::Overtaken => Stitched::Overtaken,
+                    Setback::Refused(error) => Stitched::Refused(error),
+                }
+            }
+        }
+    }
+
+    fn try_plan(&mut self, plan: &Plan) -> Result<u64, Setback> {
+        if let Place::Extend { start, end, .. } = plan.place {
+            self.take_tail(start, end)?;
+        }
+        for step in &plan.steps {
+            if let Step::Steal(candidate) = step {
+                self.take_candidate(candidate.heap, candidate.at)?;
+            }
+        }
+        self.wait()?;
+        self.provide(&plan.steps)?;
+        let (chain, vacancy) = self.find_room(plan)?;
+        let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
+        match map_run(vacancy, handles, &self.job.tenant.grants) {
+            Ok((run, rest)) => Ok(self.commit(plan.place, chain, run, rest)),
+            Err(failure) => {
+                self.put_back_room(chain, failure.vacancies);
+                Err(Setback::Refused(failure.error))
+            }
+        }
+    }
+
+    /// Takes the free tail that the block will begin in, so that no hit takes it meanwhile.
+    fn take_tail(&mut self, start: u64, end: u64) -> Result<(), Setback> {
+        let units = units_of(end - start);
+        if !self.job.heap.core.lock().extents.remove_range(start, units) {
+            return Err(Setback::Overtaken);
+        }
+        self.taken.push(Taken { heap: self.job.heap.index, start, units, pending: Vec::new() });
+        Ok(())
+    }
+
+    /// Takes one handle's bytes out of its heap, under the same hold in which it is found free and
+    /// its fences are read.
+    fn take_candidate(&mut self, heap: u32, at: u64) -> Result<(), Setback> {
+        let heap = (self.heap_at)(heap).ok_or(Setback::Overtaken)?;
+        let slot = self.mapper.slot_holding(at).ok_or(Setback::Overtaken)?;
+        let (units, handle) = match slot.current() {
+            Some(mapping) => (units_of(mapping.bytes()), mapping.handle().clone()),
+            None => return Err(Setback::Overtaken),
+        };
+        let mut core = heap.core.lock();
+        let fences = fences(&core, slot);
+        let wanted = Wanted {
+            device: handle.device(),
+            kind: handle.kind(),
+            taker: Some(&self.job.tenant.clock),
+            pending: self.job.waits > Waits::None,
+        };
+        if !wanted.pending && !is_ready(self.mapper, &wanted, &fences) {
+            return Err(Setback::Overtaken);
+        }
+        let taken = take_bytes(&mut core, heap.index, at, units).ok_or(Setback::Overtaken)?;
+        drop(core);
+        self.taken.push(taken);
+        self.handles.push(Incoming { handle, origin: Source::Slot { at, fences } });
+        Ok(())
+    }
+
+    /// Puts the taker behind every stream whose work may still use a taken handle.
+    fn wait(&mut self) -> Result<(), Setback> {
+        let taker = &self.job.tenant.clock;
+        let mut waits: BTreeMap<u32, Fence> = BTreeMap::new();
+        for incoming in &self.handles {
+            let Source::Slot { fences, .. } = &incoming.origin else { continue };
+            for fence in fences.iter().filter(|fence| !self.mapper.order.covers(taker, fence)) {
+                let known = waits.entry(fence.clock.serial()).or_insert_with(|| fence.clone());
+                known.epoch = known.epoch.max(fence.epoch);
+            }
+        }
+        for fence in waits.into_values() {
+            let origin = self.mapper.origin.clone();
+            if self.job.waits == Waits::Cpu {
+                self.mapper.counts.cpu_waits += 1;
+                fence.clock.finish(fence.epoch, self.mapper.settings.wait_max, &origin)?;
+                continue;
+            }
+            let behind = fence.clock.hold_back(taker.raw(), fence.epoch, &origin)?;
+            self.mapper.counts.stream_waits += 1;
+            self.mapper.order.raise(taker, &fence.clock, behind);
+            tracing::debug!(
+                waiter = taker.serial(),
+                waited = fence.clock.serial(),
+                "a stream waits for another's memory"
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes idle handles and creates new ones, and brings all into the order of the steps.
+    fn provide(&mut self, steps: &[Step]) -> Result<(), Setback> {
+        let mut stolen = std::mem::take(&mut self.handles).into_iter();
+        let kind = self.mapper.settings.kind;
+        for step in steps {
+            let incoming = match *step {
+                Step::Steal(_) => stolen.next().ok_or(Setback::Overtaken),
+                Step::Stock { device, bytes } => {
+                    let handle = self.mapper.stock.take_at_most(device, kind, bytes).ok_or(Setback::Overtaken);
+                    handle.map(|handle| Incoming { handle, origin: Source::Stock })
+                }
+                Step::Create { device, bytes } => {
+                    let created = PhysicalHandle::create(&self.mapper.origin, HandleSpec { device, bytes, kind });
+                    created.map(|handle| Incoming { handle, origin: Source::Created }).map_err(Setback::Refused)
+                }
+            };
+            match incoming {
+                Ok(incoming) => self.handles.push(incoming),
+                Err(setback) => {
+                    self.handles.extend(stolen);
+                    return Err(setback);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The vacancy to map in, and the chain it belongs to.
+    fn find_room(&mut self, plan: &Plan) -> Result<(u64, Vacancy), Setback> {
+        let bytes: u64 = self.handles.iter().map(|incoming| incoming.handle.bytes()).sum();
+        if let Place::Extend { chain, .. } = plan.place {
+            let tail = self.mapper.chains.get_mut(&chain).filter(|chain| chain.room_bytes() >= bytes);
+            let vacancy = tail.and_then(Chain::take_tail).ok_or(Setback::Overtaken)?;
+            return Ok((chain, vacancy));
+        }
+        let granule_bytes = self.granule_bytes();
+        let needed_bytes = bytes + granule_bytes;
+        // Room to grow in place is worth addresses, as long as there are many.
+        let generous_bytes = needed_bytes.max(bytes.saturating_mul(4)).max(self.mapper.space.plot_bytes());
+        let roomy = self.mapper.space.free_bytes() / 8 > generous_bytes;
+        let wanted_bytes = if roomy { generous_bytes } else { needed_bytes };
+        let vacancy = self.mapper.space.take(wanted_bytes, self.job.heap.index).ok_or_else(|| {
+            let free_bytes = self.mapper.space.free_bytes();
+            let detail = format!(
+                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
+            );
+            Setback::Refused(Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes))
+        })?;
+        let chain = Chain::new(vacancy, self.job.heap.index, granule_bytes);
+        let at = chain.at().0;
+        self.mapper.chains.insert(at, chain);
+        let vacancy = self.mapper.chains.get_mut(&at).and_then(Chain::take_tail).ok_or(Setback::Overtaken)?;
+        Ok((at, vacancy))
+    }
+
+    fn granule_bytes(&self) -> u64 {
+        let granules = self.mapper.budgets.values().map(|budget| budget.granule_bytes);
+        granules.max().unwrap_or(UNIT_BYTES)
+    }
+
+    /// After a failed mapping: the chain gets its room again, or what was left of it in one piece.
+    fn put_back_room(&mut self, chain_at: u64, mut vacancies: Vec<Vacancy>) {
+        let Some(chain) = self.mapper.chains.get_mut(&chain_at) else { return };
+        let whole = vacancies.len() == 1 && vacancies[0].at() == chain.top();
+        chain.put_tail(if whole { vacancies.pop() } else { None });
+        if chain.slots().is_empty()
+            && let Some(vacancy) = self.mapper.chains.remove(&chain_at).and_then(Chain::into_vacancy)
+        {
+            self.mapper.space.give_back(vacancy);
+        }
+    }
+
+    /// Everything stands: old slots become stale, new ones current, and the block is entered.
+    fn commit(&mut self, place: Place, chain_at: u64, run: Vec<Mapping>, rest: Option<Vacancy>) -> u64 {
+        let run_start = run.first().map_or(chain_at, |mapping| mapping.at().0);
+        let run_end = run.last().map_or(run_start, |mapping| mapping.end().0);
+        let calm_bytes: BTreeMap<_, _> =
+            self.mapper.budgets.iter().map(|(device, budget)| (*device, budget.calm_bytes())).collect();
+        for (mapping, incoming) in run.into_iter().zip(std::mem::take(&mut self.handles)) {
+            let carried = self.leave_origin(incoming, &calm_bytes);
+            if let Some(chain) = self.mapper.chains.get_mut(&chain_at) {
+                chain.push(Slot::Current { mapping, carried });
+            }
+        }
+        if let Some(chain) = self.mapper.chains.get_mut(&chain_at) {
+            chain.put_tail(rest);
+        }
+        self.taken.clear();
+        let start = match place {
+            Place::Extend { start, .. } => start,
+            Place::New => run_start,
+        };
+        let end = start + self.job.bytes();
+        let mut core = self.job.heap.core.lock();
+        self.job.heap.add_live(&mut core, start, self.job.units);
+        if end < run_end {
+            core.extents.insert(end, units_of(run_end - end));
+        }
+        start
+    }
+
+    /// Books one handle out of where it came from; gives the fences it carries to its new place.
+    fn leave_origin(
+        &mut self,
+        incoming: Incoming,
+        calm_bytes: &BTreeMap<stitchpool_driver::DeviceId, u64>,
+    ) -> Vec<Fence> {
+        let (device, bytes) = (incoming.handle.device(), incoming.handle.bytes());
+        match incoming.origin {
+            Source::Stock => Vec::new(),
+            Source::Created => {
+                self.mapper.counts.created += 1;
+                if let Some(budget) = self.mapper.budgets.get_mut(&device) {
+                    budget.created(bytes);
+                    let calm_bytes = calm_bytes.get(&device).copied().unwrap_or(0);
+                    self.mapper.counts.forced_bytes += budget.physical_bytes().saturating_sub(calm_bytes).min(bytes);
+                }
+                Vec::new()
+            }
+            Source::Slot { at, fences } => {
+                self.mapper.counts.aliased += 1;
+                if let Some(chain) = self.mapper.chain_holding_mut(at) {
+                    chain.make_stale(Address(at), fences.clone());
+                    self.mapper.stale.push_back(Address(at));
+                }
+                fences
+            }
+        }
+    }
+
+    /// Puts back all that was taken. Created handles are released by their drop.
+    fn undo(&mut self) {
+        for incoming in std::mem::take(&mut self.handles) {
+            if matches!(incoming.origin, Source::Stock) {
+                self.mapper.stock.park(incoming.handle);
+            }
+        }
+        for taken in std::mem::take(&mut self.taken) {
+            if let Some(heap) = (self.heap_at)(taken.heap) {
+                put_back(&mut heap.core.lock(), taken);
+            }
+        }
+    }
+}
+
+/// Takes `[start, +units)` out of free extents and pending blocks; `None`, and nothing done, if some
+/// of it is in neither.
+fn take_bytes(core: &mut Core, heap: u32, start: u64, units: u32) -> Option<Taken> {
+    let end = start + u64::from(units) * UNIT_BYTES;
+    if core.extents.remove_range(start, units) {
+        return Some(Taken { heap, start, units, pending: Vec::new() });
+    }
+    let mut pending: Vec<Pending> = Vec::new();
+    for block in &core.pending {
+        let (low, high) = (block.start.max(start), block.extent().end().min(end));
+        if low < high {
+            pending.push(Pending {
+                start: low,
+                units: units_of(high - low),
+                epoch: block.epoch,
+                fences: block.fences.clone(),
+            });
+        }
+    }
+    pending.sort_unstable_by_key(|block| block.start);
+    let mut gaps = Vec::new();
+    let mut at = start;
+    for block in &pending {
+        if block.start > at {
+            gaps.push((at, units_of(block.start - at)));
+        }
+        at = block.extent().end();
+    }
+    if at < end {
+        gaps.push((at, units_of(end - at)));
+    }
+    for (done, &(gap, gap_units)) in gaps.iter().enumerate() {
+        if !core.extents.remove_range(gap, gap_units) {
+            for &(gap, gap_units) in &gaps[..done] {
+                core.extents.insert(gap, gap_units);
+            }
+            return None;
+        }
+    }
+    core.take_from_pending(start, end);
+    Some(Taken { heap, start, units, pending })
+}
+
+fn put_back(core: &mut Core, taken: Taken) {
+    let mut at = taken.start;
+    let end = taken.start + u64::from(taken.units) * UNIT_BYTES;
+    for block in taken.pending {
+        if block.start > at {
+            core.extents.insert(at, units_of(block.start - at));
+        }
+        at = block.extent().end();
+        core.pending.push(block);
+    }
+    if at < end {
+        core.extents.insert(at, units_of(end - at));
+    }
+}
+
+/// Units of a length inside one slot or extent: the address space of a chain is far below 2 TiB.
+fn units_of(bytes: u64) -> u32 {
+    u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,71 @@
+//! What is done now and then so that the pool knows how far the GPU is: sealing, reaping, retiring,
+//! decay. In line, after a free, with no heap's lock held over a driver call.
+
+use crate::clock::Fence;
+use crate::engine::Engine;
+use crate::heap::Heap;
+use crate::mapper::Mapper;
+use std::sync::atomic::Ordering;
+use stitchpool_driver::{Error, ErrorKind};
+
+/// How many stale mappings one tick takes down.
+const RETIRED_PER_TICK: usize = 64;
+
+impl Engine {
+    /// A heap's tick. What the driver refuses here stays as it was, and the next tick tries again.
+    pub(crate) fn tick(&self, heap: &Heap) {
+        if !self.watched.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.seal_and_poll(heap) {
+            tracing::debug!(%error, heap = heap.index, "a tick was cut short");
+        }
+        heap.core.lock().reap();
+        // A miss under way does all of this itself.
+        let Some(mut mapper) = self.mapper.try_lock() else { return };
+        if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
+            tracing::debug!(%error, "stale mappings stay");
+        }
+        self.set_watched(&mapper);
+    }
+
+    /// Seals the heap's stream, and those its pending blocks wait for, if they are due; asks how far
+    /// they are.
+    fn seal_and_poll(&self, heap: &Heap) -> Result<(), Error> {
+        let pause_us = u64::try_from(self.settings.seal_pause.as_micros()).unwrap_or(u64::MAX);
+        let fences: Vec<Fence> = {
+            let core = heap.core.lock();
+            let pending = core.pending.iter().flat_map(|block| block.fences.iter().cloned());
+            let own =
+                core.tenant.iter().map(|tenant| Fence { clock: tenant.clock.clone(), epoch: core.log.last_epoch() });
+            own.chain(pending).collect()
+        };
+        for fence in fences.iter().filter(|fence| !fence.is_passed()) {
+            if fence.clock.is_open(fence.epoch) {
+                fence.clock.seal_if_due(fence.epoch, pause_us, &self.origin)?;
+            }
+            fence.clock.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Seals every stream that has frees or fences in its open epoch.
+    pub(crate) fn seal_all(&self, mapper: &Mapper) {
+        for clock in mapper.clocks.values() {
+            if let Err(error) = clock.seal(&self.origin) {
+                tracing::debug!(%error, stream = clock.serial(), "a stream could not be sealed");
+            }
+        }
+    }
+
+    /// Waits (the CPU) until every stream has done what is queued so far.
+    pub(crate) fn finish_all(&self, mapper: &Mapper) -> Result<(), Error> {
+        for clock in mapper.clocks.values() {
+            match clock.finish(clock.stamp(), self.settings.wait_max, &self.origin) {
+                Err(error) if error.kind != ErrorKind::Deinitialized => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

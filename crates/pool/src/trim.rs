@@ -1,0 +1,91 @@
+//! Gives memory back to the driver: what is wholly free and past every stream.
+
+use crate::candidate::{Candidate, Wanted, candidates};
+use crate::extents::UNIT_BYTES;
+use crate::heap::Heap;
+use crate::mapper::Mapper;
+use stitchpool_driver::{Address, DeviceId, Error};
+
+/// What a trim has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Bytes given back to the driver.
+    pub released_bytes: u64,
+    /// Bytes that are free but that some stream may still be using; a later trim gives them back.
+    pub waiting_bytes: u64,
+    /// The driver's first refusal, if there was one; what it refused is still the pool's.
+    pub refusal: Option<Error>,
+}
+
+impl Mapper {
+    /// Gives back what is wholly free until a device holds at most `floor_bytes`.
+    pub(crate) fn trim(&mut self, heaps: &[&Heap], floor_bytes: impl Fn(&Self, DeviceId) -> u64) -> Trimmed {
+        let held_before = self.physical_bytes();
+        let mut trimmed = Trimmed { refusal: self.retire_stale(usize::MAX).err(), ..Trimmed::default() };
+        let devices: Vec<DeviceId> = self.budgets.keys().copied().collect();
+        for device in devices {
+            if self.held_bytes(device) > floor_bytes(self, device) {
+                self.release_stock(Some(device));
+            }
+            for heap in heaps {
+                let surplus_bytes = self.held_bytes(device).saturating_sub(floor_bytes(self, device));
+                let outcome = self.trim_heap(heap, device, surplus_bytes, &mut trimmed.waiting_bytes);
+                trimmed.refusal = trimmed.refusal.take().or(outcome.err());
+            }
+        }
+        trimmed.released_bytes = held_before - self.physical_bytes();
+        trimmed
+    }
+
+    /// Takes ready handles out of a heap, highest address first, and unmaps them.
+    fn trim_heap(
+        &mut self,
+        heap: &Heap,
+        device: DeviceId,
+        surplus_bytes: u64,
+        waiting_bytes: &mut u64,
+    ) -> Result<(), Error> {
+        let wanted = Wanted { device, kind: self.settings.kind, taker: None, pending: false };
+        let mut surplus_bytes = surplus_bytes;
+        let mut taken: Vec<Candidate> = Vec::new();
+        {
+            let mut core = heap.core.lock();
+            core.reap();
+            for candidate in candidates(self, &core, heap.index, &wanted).into_iter().rev() {
+                if surplus_bytes == 0 {
+                    break;
+                }
+                if candidate.ready && core.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
+                    surplus_bytes = surplus_bytes.saturating_sub(candidate.bytes);
+                    taken.push(candidate);
+                } else {
+                    *waiting_bytes += candidate.bytes;
+                }
+            }
+        }
+        let mut refusal = None;
+        for candidate in taken {
+            match self.unmap(Address(candidate.at)) {
+                Ok(Some(handle)) => self.settle(handle, false),
+                Ok(None) => {}
+                Err(error) => {
+                    heap.core.lock().extents.insert(candidate.at, units_of(candidate.bytes));
+                    refusal = refusal.or(Some(error));
+                }
+            }
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn held_bytes(&self, device: DeviceId) -> u64 {
+        self.budgets.get(&device).map_or(0, crate::budget::Budget::physical_bytes)
+    }
+
+    fn physical_bytes(&self) -> u64 {
+        self.budgets.values().map(crate::budget::Budget::physical_bytes).sum()
+    }
+}
+
+fn units_of(bytes: u64) -> u32 {
+    u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX)
+}

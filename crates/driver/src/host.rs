@@ -19,6 +19,7 @@ mod reservations;
 mod span;
 mod state;
 mod store;
+mod time;
 mod timeline;
 mod verbs;
 mod work;
@@ -33,15 +34,20 @@ use span::Span;
 use state::State;
 use std::ptr;
 use std::sync::Arc;
+use time::Time;
 
 /// A driver without a GPU. Streams run as its [`HostConfig`] says; a test moves them by hand with
 /// `advance`, `run`, `set_now_us` and `stall`.
+///
+/// Memory costs this machine nothing until somebody writes or reads it; whoever uses more of it than
+/// the machine has is ended by the system.
 ///
 /// Default streams (value 0) order nothing but themselves: weaker than CUDA's, so what is right here
 /// is right there.
 #[derive(Debug)]
 pub struct HostDriver {
     state: Mutex<State>,
+    time: Arc<Time>,
 }
 
 impl HostDriver {
@@ -51,7 +57,8 @@ impl HostDriver {
     /// `InvalidValue` where the description contradicts itself; `OutOfResources` where the system
     /// gives no file for a device's memory.
     pub fn new(config: HostConfig) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { state: Mutex::new(State::open(&config)?) }))
+        let time = Arc::new(Time::new(config.clock));
+        Ok(Arc::new(Self { state: Mutex::new(State::open(&config, Arc::clone(&time))?), time }))
     }
 
     /// What the driver holds for its caller now.

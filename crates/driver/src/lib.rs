@@ -20,14 +20,14 @@ mod stream;
 mod verb;
 
 pub use address::Address;
-pub use cost::CostTable;
+pub use cost::{CostTable, HandleCost};
 pub use device::{DeviceId, DeviceInfo, DeviceMemory, Link, Uuid};
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, Result};
 pub use faulty::{Fault, Faulty};
 pub use handle::{HandleKind, HandleSpec, RawHandle};
 pub use kernels::{Kernels, Tally, pattern_word};
-pub use metered::{Metered, Spent};
+pub use metered::{Metered, Spent, VerbSpent};
 pub use rights::{Grant, Rights};
 pub use stream::{Capture, RawEvent, RawStream};
 pub use verb::Verb;

@@ -127,6 +127,11 @@ impl Spent {
         self.by_verb[verb as usize]
     }
 
+    /// What each verb's calls have cost, in the order of [`Verb::ALL`].
+    pub fn by_verb(&self) -> impl Iterator<Item = (Verb, VerbSpent)> {
+        Verb::ALL.iter().map(|&verb| (verb, self.of(verb)))
+    }
+
     /// What all calls have cost.
     #[must_use]
     pub fn total(&self) -> VerbSpent {

@@ -56,9 +56,8 @@ impl HostDriver {
     /// Puts the driver's clock forward to `us` microseconds and runs what is due on lagging streams,
     /// in order of due time. An earlier time than now changes nothing.
     pub fn set_now_us(&self, us: u64) {
-        let mut state = self.state.lock();
-        state.timeline.set_now_us(us);
-        state.run_due();
+        self.time.set_us(us);
+        self.state.lock().run_due();
     }
 
     /// Makes a stream stand still, or go on. While it stands nothing of it runs, and a wait of the CPU

@@ -21,13 +21,11 @@ impl Kernels for HostDriver {
     }
 
     unsafe fn fill(&self, stream: RawStream, at: Address, bytes: u64, seed: u64) -> Result<()> {
-        let to = whole_words(at, bytes)?;
-        self.with(|state| state.queue_or_capture(stream, Work::Fill { to, seed }))
+        self.with(|state| state.queue_or_capture(stream, Work::Fill { to: whole_words(at, bytes)?, seed }))
     }
 
     unsafe fn verify(&self, stream: RawStream, at: Address, bytes: u64, seed: u64) -> Result<()> {
-        let from = whole_words(at, bytes)?;
-        self.with(|state| state.queue_or_capture(stream, Work::Verify { from, seed }))
+        self.with(|state| state.queue_or_capture(stream, Work::Verify { from: whole_words(at, bytes)?, seed }))
     }
 
     unsafe fn delay(&self, stream: RawStream, micros: u64) -> Result<()> {

@@ -23,9 +23,15 @@ impl Span {
         let at = start.next_multiple_of(alignment);
         let head = Self { at: start, bytes: at - start };
         let tail = Self { at: at + bytes, bytes: slack_bytes - head.bytes };
-        for spare in [head, tail] {
-            // SAFETY: `head` and `tail` are the parts of the range just taken that are kept by nobody.
-            unsafe { spare.give_back()? };
+        let whole = Self { at: start, bytes: wide_bytes };
+        let without_head = Self { at, bytes: bytes + tail.bytes };
+        for (spare, left) in [(head, whole), (tail, without_head)] {
+            // SAFETY: the whole range was taken just now, and nobody knows of it.
+            if let Err(error) = unsafe { spare.give_back() } {
+                // SAFETY: `left` is what is still taken of it.
+                let _ = unsafe { left.give_back() };
+                return Err(error);
+            }
         }
         Ok(Self { at, bytes })
     }

@@ -5,9 +5,11 @@ use super::config::HostConfig;
 use super::ledger::Ledger;
 use super::reservations::Shown;
 use super::span::Span;
+use super::time::Time;
 use super::timeline::{LaneId, Point, Timeline};
 use super::work::{Use, Work};
 use crate::{Capture, Error, ErrorKind, RawStream, Result, Rights, Tally, Verb};
+use std::sync::Arc;
 
 /// The driver's state.
 #[derive(Debug)]
@@ -23,10 +25,10 @@ pub(super) struct State {
 const FAULTS_MAX: usize = 1000;
 
 impl State {
-    pub(super) fn open(config: &HostConfig) -> Result<Self> {
+    pub(super) fn open(config: &HostConfig, time: Arc<Time>) -> Result<Self> {
         Ok(Self {
             books: Books::open(config)?,
-            timeline: Timeline::new(config),
+            timeline: Timeline::new(config, time),
             tally: Tally::default(),
             refusals: 0,
             last_refusal: None,

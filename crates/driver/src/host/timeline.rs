@@ -1,21 +1,20 @@
 //! Streams and events: what is queued where, what waits for what, and whose turn it is. It runs nothing.
 
-use super::config::{Clock, HostConfig, StreamMode};
+use super::config::{HostConfig, StreamMode};
 use super::lane::{Item, Lane};
 use super::span::Span;
+use super::time::Time;
 use super::work::Work;
 use crate::{Capture, DeviceId, Error, ErrorKind, RawEvent, RawStream, Result, Verb};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::sync::Arc;
 
 /// All streams that live or have work left, and all live events.
 #[derive(Debug)]
 pub(super) struct Timeline {
     mode: StreamMode,
     recycle_values: bool,
-    clock: Clock,
-    started: Instant,
-    set_us: u64,
+    time: Arc<Time>,
     /// The time of the latest work that ran; nothing that runs later is earlier.
     latest_us: u64,
     lanes: BTreeMap<LaneId, Lane>,
@@ -43,13 +42,11 @@ pub(super) struct Point {
 
 impl Timeline {
     /// A timeline with the default stream of each device, value 0.
-    pub(super) fn new(config: &HostConfig) -> Self {
+    pub(super) fn new(config: &HostConfig, time: Arc<Time>) -> Self {
         let mut timeline = Self {
             mode: config.streams,
             recycle_values: config.recycle_stream_values,
-            clock: config.clock,
-            started: Instant::now(),
-            set_us: 0,
+            time,
             latest_us: 0,
             lanes: BTreeMap::new(),
             busy: BTreeSet::new(),
@@ -64,18 +61,6 @@ impl Timeline {
             timeline.open_lane(RawStream { device: DeviceId(ordinal), value: 0 });
         }
         timeline
-    }
-
-    pub(super) fn now_us(&self) -> u64 {
-        match self.clock {
-            Clock::ByHand => self.set_us,
-            Clock::Wall => self.set_us.max(u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)),
-        }
-    }
-
-    /// Puts the clock forward; it never goes back.
-    pub(super) fn set_now_us(&mut self, us: u64) {
-        self.set_us = self.set_us.max(us);
     }
 
     pub(super) fn create_stream(&mut self, device: DeviceId) -> RawStream {
@@ -129,7 +114,7 @@ impl Timeline {
     /// Queues work and says which point its end is.
     pub(super) fn queue(&mut self, id: LaneId, work: Work, sequence: u64) -> Point {
         let lag_us = if let StreamMode::Lagged { lag_us } = self.mode { lag_us } else { 0 };
-        let ready_us = self.now_us().saturating_add(lag_us);
+        let ready_us = self.time.now_us().saturating_add(lag_us);
         let lane = self.lane_mut(id);
         lane.push(Item { work, sequence, ready_us });
         self.busy.insert(id);
@@ -169,7 +154,7 @@ impl Timeline {
         match self.mode {
             StreamMode::Immediate => self.first(u64::MAX),
             StreamMode::ByHand => None,
-            StreamMode::Lagged { .. } => self.first(self.now_us()),
+            StreamMode::Lagged { .. } => self.first(self.time.now_us()),
         }
     }
 

@@ -18,7 +18,7 @@ impl Driver for HostDriver {
     }
 
     fn now_us(&self) -> u64 {
-        self.state.lock().timeline.now_us()
+        self.time.now_us()
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>> {

@@ -70,7 +70,8 @@ fn the_ledger_counts_what_lives_and_is_empty_at_the_end() {
 #[test]
 fn misuse_is_counted_and_the_latest_is_told() {
     let bench = Bench::new(config());
-    let at = bench.buffer(2);
+    let at = bench.reserve(3);
+    bench.map(at, 2, bench.create(2).unwrap()).unwrap();
     bench.unmap(at, 1).unwrap_err();
     bench.open(at, 3, Rights::Read).unwrap_err();
     bench.create(CAPACITY / GRANULE + 1).unwrap_err();

@@ -1,6 +1,7 @@
 //! Bytes behind addresses: that they go back to the system, and that thousands of handles cost little.
 
 use crate::bench::{Bench, FIRST, GRANULE, config};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use stitchpool_driver::host::{HostConfig, HostDevice};
 use stitchpool_driver::{Driver, Grant, HandleKind, HandleSpec, Kernels, Rights};
@@ -104,6 +105,29 @@ fn twenty_thousand_handles_need_no_descriptors_and_stay_fast() {
     }
     assert_eq!((bench.0.ledger().mappings, bench.0.ledger().descriptors), (HANDLES / 2, 0));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn another_driver_imports_memory_and_it_counts_with_the_one_that_made_it() {
+    let (maker, user) = (Bench::new(config()), Bench::new(config()));
+    let spec = HandleSpec { device: FIRST, bytes: 2 * GRANULE, kind: HandleKind::FileDescriptor };
+    let made = maker.0.create(spec).unwrap();
+    // SAFETY: the driver checks the handle.
+    let descriptor = unsafe { maker.0.export(made) }.unwrap();
+    let used = user.0.import(descriptor.as_fd(), spec).unwrap();
+    drop(descriptor);
+    let at = [(&maker, made), (&user, used)].map(|(bench, handle)| {
+        let at = bench.reserve(2);
+        bench.map(at, 2, handle).unwrap();
+        bench.open(at, 2, Rights::ReadWrite).unwrap();
+        at
+    });
+    maker.0.poke(at[0] + GRANULE, b"shared").unwrap();
+    drop(maker);
+    let mut read = [0; 6];
+    user.0.peek(at[1] + GRANULE, &mut read).unwrap();
+    assert_eq!(&read, b"shared");
+    assert_eq!((user.0.ledger().physical_bytes_on(FIRST), user.0.ledger().descriptors), (0, 1));
 }
 
 #[test]

@@ -1,3 +1,30 @@
-//! The `stitchpool` command.
+//! The `stitchpool` command: reads the command line and hands over to what it names.
 
-fn main() {}
+mod args;
+mod bytes;
+mod replay;
+mod session;
+mod work;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Something was refused, or wrong bytes were seen.
+const BAD: u8 = 1;
+/// The command line or a file was no good. The parser of the command line uses the same number.
+const UNUSABLE: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Replay(args) => replay::run(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(BAD),
+        Err(error) => {
+            eprintln!("stitchpool: {error:#}");
+            ExitCode::from(UNUSABLE)
+        }
+    }
+}

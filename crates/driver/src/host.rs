@@ -4,6 +4,8 @@
 //! addresses. A strict ledger refuses all that CUDA refuses, and all that CUDA answers with a crash.
 //! It decides nothing, and is never kinder than CUDA.
 
+mod accesses;
+mod ballast;
 mod books;
 mod capture;
 mod config;
@@ -13,6 +15,7 @@ mod lane;
 mod ledger;
 mod mappings;
 mod opened;
+mod order;
 mod physical;
 mod place;
 mod reservations;

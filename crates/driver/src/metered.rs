@@ -33,6 +33,8 @@ pub struct Spent {
 pub struct VerbSpent {
     /// Calls, refused ones included.
     pub calls: u64,
+    /// Those of them that were refused.
+    pub refused: u64,
     /// Their wall clock or their price, in microseconds.
     pub cost_us: f64,
     /// Their wall clock inside the driver, in microseconds.
@@ -48,6 +50,7 @@ struct Prices {
 #[derive(Debug, Default)]
 struct Meter {
     calls: AtomicU64,
+    refused: AtomicU64,
     price_ns: AtomicU64,
     wall_ns: AtomicU64,
 }
@@ -96,12 +99,13 @@ impl Metered {
         result
     }
 
-    fn clocked<T>(&self, verb: Verb, call: impl FnOnce(&dyn Driver) -> T) -> (T, &Meter) {
+    fn clocked<T>(&self, verb: Verb, call: impl FnOnce(&dyn Driver) -> Result<T>) -> (Result<T>, &Meter) {
         let meter = &self.meters[verb as usize];
         let start = Instant::now();
         let result = call(&*self.driver);
         meter.wall_ns.fetch_add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
         meter.calls.fetch_add(1, Relaxed);
+        meter.refused.fetch_add(u64::from(result.is_err()), Relaxed);
         (result, meter)
     }
 }
@@ -114,7 +118,8 @@ impl Meter {
     fn read(&self, priced: bool) -> VerbSpent {
         let us = |ns: &AtomicU64| ns.load(Relaxed) as f64 / NS_PER_US;
         let cost_us = us(if priced { &self.price_ns } else { &self.wall_ns });
-        VerbSpent { calls: self.calls.load(Relaxed), cost_us, wall_us: us(&self.wall_ns) }
+        let (calls, refused) = (self.calls.load(Relaxed), self.refused.load(Relaxed));
+        VerbSpent { calls, refused, cost_us, wall_us: us(&self.wall_ns) }
     }
 }
 
@@ -137,6 +142,7 @@ impl Spent {
     pub fn total(&self) -> VerbSpent {
         self.by_verb.iter().fold(VerbSpent::default(), |sum, spent| VerbSpent {
             calls: sum.calls + spent.calls,
+            refused: sum.refused + spent.refused,
             cost_us: sum.cost_us + spent.cost_us,
             wall_us: sum.wall_us + spent.wall_us,
         })
@@ -149,6 +155,7 @@ impl Spent {
             let (now, then) = (self.by_verb[verb], earlier.by_verb[verb]);
             VerbSpent {
                 calls: now.calls - then.calls,
+                refused: now.refused - then.refused,
                 cost_us: now.cost_us - then.cost_us,
                 wall_us: now.wall_us - then.wall_us,
             }

@@ -155,7 +155,7 @@ fn memory_is_fresh_once_and_refusals_cost_no_price() {
     let before = metered.spent();
     metered.create(spec(1)).unwrap_err();
     let spent = metered.spent().since(&before).of(Verb::Create);
-    assert_eq!((spent.calls, spent.cost_us), (1, 0.0));
+    assert_eq!((spent.calls, spent.refused, spent.cost_us), (1, 1, 0.0));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::clock::{Clock, Fence};
 use crate::extents::Extent;
 use crate::heap::Core;
 use crate::mapper::Mapper;
+use crate::mutant::{Mutant, is_planted};
 use std::collections::BTreeMap;
 use stitchpool_driver::{Address, DeviceId, HandleKind};
 
@@ -54,6 +55,42 @@ pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wante
     found
 }
 
+/// Brings candidates of one heap into the order in which they should be taken, the best last: the one
+/// whose bytes were freed longest ago. What the log has forgotten is older than all it knows.
+pub(crate) fn sort_oldest_last(core: &Core, found: &mut Vec<Candidate>) {
+    const FORGOTTEN: usize = usize::MAX;
+    let mut ranks = vec![FORGOTTEN; found.len()];
+    // `next[i]` leads to the first candidate from `i` on that has no rank yet.
+    let mut next: Vec<usize> = (0..=found.len()).collect();
+    let mut unranked = found.len();
+    for (rank, freed) in core.log.newer_than(0).enumerate() {
+        if unranked == 0 {
+            break;
+        }
+        let first = found.partition_point(|candidate| candidate.at + candidate.bytes <= freed.start);
+        let mut index = follow(&mut next, first);
+        while index < found.len() && found[index].at < freed.end {
+            ranks[index] = rank;
+            next[index] = index + 1;
+            unranked -= 1;
+            index = follow(&mut next, index);
+        }
+    }
+    let mut ranked: Vec<(usize, Candidate)> = ranks.into_iter().zip(found.drain(..)).collect();
+    ranked.sort_by_key(|&(rank, _)| rank);
+    found.extend(ranked.into_iter().map(|(_, candidate)| candidate));
+}
+
+/// Follows a chain of links to its end, shortening it on the way.
+fn follow(next: &mut [usize], from: usize) -> usize {
+    let mut index = from;
+    while next[index] != index {
+        next[index] = next[next[index]];
+        index = next[index];
+    }
+    index
+}
+
 /// Every point that work on this slot's bytes may still be before: frees under this address, what
 /// earlier addresses brought along, and streams that pending blocks wait for.
 pub(crate) fn fences(core: &Core, slot: &Slot) -> Vec<Fence> {
@@ -85,6 +122,9 @@ pub(crate) fn fences(core: &Core, slot: &Slot) -> Vec<Fence> {
 
 /// Whether the taker may use bytes behind these fences without a wait.
 pub(crate) fn is_ready(mapper: &Mapper, wanted: &Wanted<'_>, fences: &[Fence]) -> bool {
+    if is_planted(Mutant::SkipReadyCheck) && wanted.taker.is_some() {
+        return true;
+    }
     fences.iter().all(|fence| match wanted.taker {
         Some(taker) => mapper.order.covers(taker, fence),
         None => fence.is_passed(),
@@ -128,7 +168,7 @@ fn mark_ready(mapper: &Mapper, core: &Core, wanted: &Wanted<'_>, found: &mut [Ca
         let waits = candidate.pending && slot.is_none_or(|slot| !is_ready(mapper, wanted, &fences(core, slot)));
         candidate.ready = carried && !waits && !lost;
     }
-    if own {
+    if own || (is_planted(Mutant::SkipReadyCheck) && wanted.taker.is_some()) {
         return;
     }
     for freed in core.log.newer_than(behind) {
@@ -153,6 +193,11 @@ pub(crate) struct Supply {
 impl Supply {
     pub(crate) fn add(&mut self, candidate: Candidate) {
         self.sizes.entry(candidate.bytes).or_default().push(candidate);
+    }
+
+    /// All their bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sizes.iter().map(|(bytes, same)| bytes * same.len() as u64).sum()
     }
 
     pub(crate) fn retain(&mut self, keep: impl Fn(&Candidate) -> bool) {

@@ -1,5 +1,6 @@
 //! A stream's epochs: which frees the GPU is known to be past. It knows no memory.
 
+use crate::mutant::{Mutant, is_planted};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ struct Seals {
     retired: bool,
     /// When an epoch was last closed.
     sealed_us: u64,
+    /// When the GPU was last asked by a tick.
+    asked_us: u64,
 }
 
 #[derive(Debug)]
@@ -86,13 +89,15 @@ impl Clock {
         self.passed.load(Ordering::Acquire)
     }
 
-    pub(crate) fn is_retired(&self) -> bool {
-        self.seals.lock().retired
-    }
-
     /// Whether `epoch` is not closed yet, so that no event can tell when it is done.
     pub(crate) fn is_open(&self, epoch: u64) -> bool {
         epoch >= self.stamp()
+    }
+
+    /// Whether the stream is retired and the GPU is past all of it.
+    pub(crate) fn is_over(&self) -> bool {
+        let seals = self.seals.lock();
+        seals.retired && seals.marks.is_empty()
     }
 
     /// Closes the open epoch and records an event behind it. If recording fails the epoch stays
@@ -101,18 +106,27 @@ impl Clock {
         self.seal_locked(&mut self.seals.lock(), origin)
     }
 
-    /// Seals if `epoch` is still open and the last seal is `pause_us` ago.
-    pub(crate) fn seal_if_due(&self, epoch: u64, pause_us: u64, origin: &Arc<Origin>) -> Result<(), Error> {
+    /// What a tick does, each at most every `pause_us`: seals if `epoch` is still open, and asks the
+    /// GPU how far it is. (A query costs more than a free.)
+    pub(crate) fn tick(&self, epoch: u64, pause_us: u64, origin: &Arc<Origin>) -> Result<(), Error> {
         let mut seals = self.seals.lock();
-        if !self.is_open(epoch) || origin.driver().now_us().saturating_sub(seals.sealed_us) < pause_us {
+        let now_us = origin.driver().now_us();
+        if self.is_open(epoch) && now_us.saturating_sub(seals.sealed_us) >= pause_us {
+            self.seal_locked(&mut seals, origin)?;
+        }
+        if now_us.saturating_sub(seals.asked_us) < pause_us {
             return Ok(());
         }
-        self.seal_locked(&mut seals, origin)
+        seals.asked_us = now_us;
+        self.poll_locked(&mut seals)
     }
 
     /// Asks the GPU how far it is.
     pub(crate) fn poll(&self) -> Result<(), Error> {
-        let mut seals = self.seals.lock();
+        self.poll_locked(&mut self.seals.lock())
+    }
+
+    fn poll_locked(&self, seals: &mut Seals) -> Result<(), Error> {
         while let Some(oldest) = seals.marks.front() {
             if !oldest.event.is_done()? {
                 break;
@@ -159,8 +173,9 @@ impl Clock {
             return Ok(());
         }
         seals.sealed_us = origin.driver().now_us();
+        let early = if is_planted(Mutant::RecordBeforeClosing) { Some(Event::record(origin, self.raw)?) } else { None };
         let epoch = self.open.fetch_add(1, Ordering::SeqCst);
-        let event = Arc::new(Event::record(origin, self.raw)?);
+        let event = Arc::new(early.map_or_else(|| Event::record(origin, self.raw), Ok)?);
         if seals.marks.len() >= MARKS_MAX {
             seals.marks.pop_front();
         }

@@ -33,7 +33,8 @@ impl Extent {
 /// Free extents in address order; two never touch, none is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    /// In address order; none is empty.
+    /// In address order; none is empty. Boxed, because leaves move when one is put between them.
+    #[expect(clippy::vec_box)]
     leaves: Vec<Box<Leaf>>,
     /// `firsts[i]` is the start of the first extent of leaf `i`.
     firsts: Vec<u64>,

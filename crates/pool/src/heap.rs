@@ -5,6 +5,7 @@ use crate::clock::{Clock, Fence};
 use crate::extents::{Extent, Extents, UNIT_BYTES};
 use crate::free_log::FreeLog;
 use crate::live::{Block, LiveTable};
+use crate::mutant::{Mutant, is_planted};
 use parking_lot::Mutex;
 use slab::Slab;
 use std::sync::Arc;
@@ -174,6 +175,9 @@ impl Core {
     /// Notes that the block at `address` is used on another stream too. False: no such block.
     pub(crate) fn add_use(&mut self, address: u64, clock: &Arc<Clock>) -> bool {
         let Some(block) = self.live.get_mut(address) else { return false };
+        if is_planted(Mutant::SkipRecordUse) {
+            return true;
+        }
         if block.uses == 0 {
             // A slab index is a count of uses, far below u32::MAX.
             block.uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
@@ -253,10 +257,6 @@ impl Core {
 
     pub(crate) const fn live_bytes(&self) -> u64 {
         self.live_units * UNIT_BYTES
-    }
-
-    pub(crate) fn pending_bytes(&self) -> u64 {
-        self.pending.iter().map(|block| block.extent().bytes()).sum()
     }
 
     /// Whether a new tenant may move in.

@@ -21,6 +21,8 @@ mod heap;
 mod live;
 mod mapper;
 mod miss;
+#[doc(hidden)]
+pub mod mutant;
 mod order;
 mod plan;
 mod pool;

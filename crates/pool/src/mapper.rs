@@ -4,6 +4,7 @@
 use crate::budget::Budget;
 use crate::chain::{Chain, Slot};
 use crate::clock::{Clock, Fence};
+use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
 use crate::settings::Settings;
 use crate::space::Space;
@@ -72,7 +73,9 @@ impl Mapper {
         let mut refusal = None;
         while let Some(at) = self.stale.pop_front() {
             let passed = match self.slot_holding(at.0) {
-                Some(Slot::Stale { fences, .. }) => fences.iter().all(Fence::is_passed),
+                Some(Slot::Stale { fences, .. }) => {
+                    fences.iter().all(Fence::is_passed) || is_planted(Mutant::UnmapEarly)
+                }
                 _ => false,
             };
             if !passed || done >= limit || refusal.is_some() {

@@ -38,7 +38,8 @@ impl Engine {
     /// Calls everybody who wants to hear of a shortage, with no lock held.
     fn relieve(&self, shortage: &Shortage) -> bool {
         let relief: Vec<_> = self.relief.read().clone();
-        relief.iter().fold(false, |freed, relief| relief(shortage) || freed)
+        // Everybody is asked, also after one has freed something.
+        relief.iter().filter(|relief| relief(shortage)).count() > 0
     }
 
     fn serve(&self, mut job: Job<'_>) -> Result<u64> {
@@ -53,11 +54,10 @@ impl Engine {
                 return Ok(address);
             }
             self.note_live(&mut mapper, &job);
-            let plan = Planner::new(&mapper, &|visit| self.registry.heaps().for_each(visit), &job).plan()?;
+            let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
             if missing_bytes == 0 {
-                let heap_at = |index| self.registry.heap(index);
-                let stitched = Stitch::new(&mut mapper, &heap_at, &job).carry_out(&plan);
+                let stitched = Stitch::new(&mut mapper, &self.registry, &job).carry_out(&plan);
                 match stitched {
                     Stitched::Block(address) => {
                         self.set_watched(&mapper);

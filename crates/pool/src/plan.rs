@@ -1,9 +1,10 @@
 //! Where a miss shall get its bytes from: a list of steps and what they cost. It changes nothing.
 
-use crate::candidate::{Candidate, Supply, Wanted, candidates};
+use crate::candidate::{Candidate, Supply, Wanted, candidates, sort_oldest_last};
 use crate::extents::UNIT_BYTES;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
+use crate::registry::Registry;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Piece;
 use stitchpool_driver::DeviceId;
@@ -92,12 +93,12 @@ const FRESH_NS_PER_MIB: u64 = 2_000;
 
 /// A handle is at most this part of the pool's physical bytes, or of the request, whichever is more.
 const PHYSICAL_PART: u64 = 2048;
-const REQUEST_PART: u64 = 64;
+const REQUEST_PART: u64 = 128;
 
 /// Makes the cheapest plan for a job.
 pub(crate) struct Planner<'a> {
     mapper: &'a Mapper,
-    heaps: &'a dyn Fn(&mut dyn FnMut(&Heap)),
+    registry: &'a Registry,
     job: &'a Job<'a>,
     markets: BTreeMap<DeviceId, Market>,
 }
@@ -105,18 +106,15 @@ pub(crate) struct Planner<'a> {
 /// What the heaps have on one device, found when it is first needed.
 #[derive(Clone, Debug, Default)]
 struct Market {
-    own: Supply,
-    foreign: Supply,
+    /// What is ready for the taker, by heap.
+    ready: BTreeMap<u32, Supply>,
     /// Not ready, or pending.
     waiting: Supply,
-    /// Whether there is anything in `waiting`.
-    waits: bool,
 }
 
 impl<'a> Planner<'a> {
-    /// `heaps` calls back with every heap of the pool.
-    pub(crate) fn new(mapper: &'a Mapper, heaps: &'a dyn Fn(&mut dyn FnMut(&Heap)), job: &'a Job<'a>) -> Self {
-        Self { mapper, heaps, job, markets: BTreeMap::new() }
+    pub(crate) fn new(mapper: &'a Mapper, registry: &'a Registry, job: &'a Job<'a>) -> Self {
+        Self { mapper, registry, job, markets: BTreeMap::new() }
     }
 
     /// The cheaper of the two: behind the largest free tail, or in a new chain.
@@ -197,12 +195,12 @@ impl<'a> Planner<'a> {
     /// What the heaps have on `device`. Streams whose memory is not ready are sealed and asked first,
     /// so that the next miss knows more.
     fn market(&mut self, device: DeviceId) -> &Market {
-        let (mapper, job, heaps) = (self.mapper, self.job, self.heaps);
+        let (mapper, job, registry) = (self.mapper, self.job, self.registry);
         self.markets.entry(device).or_insert_with(|| {
             let mut market = Market::default();
             let kind = mapper.settings.kind;
             let wanted = Wanted { device, kind, taker: Some(&job.tenant.clock), pending: job.waits > Waits::None };
-            heaps(&mut |heap| market.add(mapper, heap, job, &wanted));
+            registry.heaps().for_each(|heap| market.add(mapper, heap, job, &wanted));
             market
         })
     }
@@ -212,7 +210,6 @@ impl Market {
     fn add(&mut self, mapper: &Mapper, heap: &Heap, job: &Job<'_>, wanted: &Wanted<'_>) {
         let mut core = heap.core.lock();
         let Some(tenant) = core.tenant.clone() else { return };
-        let own = heap.index == job.heap.index;
         let foreign_clock = tenant.clock.serial() != job.tenant.clock.serial();
         if foreign_clock && core.log.last_epoch() > tenant.clock.passed() {
             let epoch = core.log.last_epoch();
@@ -224,28 +221,34 @@ impl Market {
             }
             core = heap.core.lock();
         }
-        for candidate in candidates(mapper, &core, heap.index, wanted) {
-            let supply = match candidate.ready {
-                true if own => &mut self.own,
-                true => &mut self.foreign,
-                false => {
-                    self.waits = true;
-                    &mut self.waiting
-                }
-            };
-            supply.add(candidate);
+        let mut found = candidates(mapper, &core, heap.index, wanted);
+        sort_oldest_last(&core, &mut found);
+        for candidate in found {
+            match candidate.ready {
+                true => self.ready.entry(heap.index).or_default().add(candidate),
+                false => self.waiting.add(candidate),
+            }
         }
     }
 
-    /// The same without what stands in `[start, end)`.
+    /// The same without the free tail that the block will begin in.
     fn without(&self, place: Place) -> Self {
         let mut copy = self.clone();
         if let Place::Extend { start, end, .. } = place {
-            for supply in [&mut copy.own, &mut copy.waiting] {
+            for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
                 supply.retain(|candidate| candidate.at + candidate.bytes <= start || candidate.at >= end);
             }
         }
         copy
+    }
+
+    /// Heaps in the order in which they give: the one with most to spare misses it least. (A small heap
+    /// that gives first, its own above all, loses what it needs again at once, and streams end up
+    /// taking the same handles from each other for ever.)
+    fn givers(&self) -> Vec<u32> {
+        let mut givers: Vec<(u64, u32)> = self.ready.iter().map(|(&heap, supply)| (supply.bytes(), heap)).collect();
+        givers.sort_unstable_by_key(|&(bytes, heap)| (std::cmp::Reverse(bytes), heap));
+        givers.into_iter().map(|(_, heap)| heap).collect()
     }
 }
 
@@ -267,7 +270,7 @@ impl Gathering<'_> {
     fn take_on(&mut self, planner: &mut Planner<'_>, device: DeviceId, bytes: u64) -> u64 {
         let Some(budget) = planner.mapper.budgets.get(&device) else { return bytes };
         let ceiling = self.job.ceilings.get(&device).copied().unwrap_or(u64::MAX).min(budget.limit_bytes);
-        let mut rest = self.from_stock(planner.mapper, device, bytes, false);
+        let mut rest = self.take_stock(planner.mapper, device, bytes, false);
         rest = self.create(planner.mapper, device, rest, budget.calm_bytes().min(ceiling), Grain::Policy);
         if rest == 0 {
             return 0;
@@ -276,19 +279,19 @@ impl Gathering<'_> {
         if !self.markets.contains_key(&device) {
             self.markets.insert(device, market.without(self.place));
         }
-        rest = self.steal(device, rest, |market| &mut market.own);
-        rest = self.steal(device, rest, |market| &mut market.foreign);
-        let waits = self.job.waits > Waits::None && self.markets.get(&device).is_some_and(|market| market.waits);
-        if waits {
+        for giver in self.markets.get(&device).map(Market::givers).unwrap_or_default() {
+            rest = self.steal(device, rest, |market| market.ready.get_mut(&giver));
+        }
+        if self.job.waits > Waits::None && self.markets.get(&device).is_some_and(|market| market.waiting.bytes() > 0) {
             rest = self.create(planner.mapper, device, rest, budget.tolerated_bytes().min(ceiling), Grain::Granule);
-            rest = self.steal(device, rest, |market| &mut market.waiting);
+            rest = self.steal(device, rest, |market| Some(&mut market.waiting));
         }
         rest = self.create(planner.mapper, device, rest, ceiling, Grain::Policy);
-        self.from_stock(planner.mapper, device, rest, true)
+        self.take_stock(planner.mapper, device, rest, true)
     }
 
     /// Idle handles, none larger than what is needed; with `larger` also the smallest that is.
-    fn from_stock(&mut self, mapper: &Mapper, device: DeviceId, bytes: u64, larger: bool) -> u64 {
+    fn take_stock(&mut self, mapper: &Mapper, device: DeviceId, bytes: u64, larger: bool) -> u64 {
         let mut rest = bytes;
         let kind = mapper.settings.kind;
         let used = |steps: &[Step], size: u64| {
@@ -340,10 +343,11 @@ impl Gathering<'_> {
         left
     }
 
-    fn steal(&mut self, device: DeviceId, bytes: u64, supply: impl Fn(&mut Market) -> &mut Supply) -> u64 {
+    fn steal(&mut self, device: DeviceId, bytes: u64, supply: impl Fn(&mut Market) -> Option<&mut Supply>) -> u64 {
         let mut rest = bytes;
         while rest > 0 {
-            let picked = self.markets.get_mut(&device).and_then(|market| supply(market).pick(rest, self.exact));
+            let supply = self.markets.get_mut(&device).and_then(&supply);
+            let picked = supply.and_then(|supply| supply.pick(rest, self.exact));
             let Some(candidate) = picked else { break };
             self.cost.waits += u64::from(!candidate.ready);
             self.push(Step::Steal(candidate), PLACE_NS);
@@ -381,11 +385,11 @@ mod tests {
         let (mib, gib) = (1 << 20, 1 << 30);
         let cases = [
             (0, 100 * mib, 2 * mib),
-            (7 * gib, 512 * mib, 8 * mib),
-            (8 * gib, 512 * mib, 8 * mib),
+            (7 * gib, 512 * mib, 4 * mib),
+            (8 * gib, 512 * mib, 4 * mib),
             (8 * gib, mib, 4 * mib),
             (40 * gib, mib, 16 * mib),
-            (40 * gib, 4 * gib, 64 * mib),
+            (40 * gib, 4 * gib, 32 * mib),
             (400 * gib, 400 * gib, 64 * mib),
         ];
         for (physical, request, expected) in cases {

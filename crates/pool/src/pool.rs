@@ -51,6 +51,7 @@ impl Pool {
         let grants = engine.grants(&key, stream.device)?;
         let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants, retired: false })?;
         let mut mapper = engine.mapper.lock();
+        engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         engine.set_watched(&mapper);
         Ok(StreamId { serial, home })

@@ -5,9 +5,11 @@ use crate::candidate::{Wanted, fences, is_ready};
 use crate::chain::{Chain, Slot};
 use crate::clock::Fence;
 use crate::extents::UNIT_BYTES;
-use crate::heap::{Core, Heap, Pending};
+use crate::heap::{Core, Pending};
 use crate::mapper::Mapper;
+use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Job, Place, Plan, Step, Waits};
+use crate::registry::Registry;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
@@ -40,7 +42,7 @@ impl From<Error> for Setback {
 /// commits.
 pub(crate) struct Stitch<'a> {
     mapper: &'a mut Mapper,
-    heap_at: &'a dyn Fn(u32) -> Option<&'a Heap>,
+    registry: &'a Registry,
     job: &'a Job<'a>,
     /// Bytes taken out of free extents or pending blocks, each to go back where it was.
     taken: Vec<Taken>,
@@ -75,8 +77,8 @@ enum Source {
 }
 
 impl<'a> Stitch<'a> {
-    pub(crate) fn new(mapper: &'a mut Mapper, heap_at: &'a dyn Fn(u32) -> Option<&'a Heap>, job: &'a Job<'a>) -> Self {
-        Self { mapper, heap_at, job, taken: Vec::new(), handles: Vec::new() }
+    pub(crate) fn new(mapper: &'a mut Mapper, registry: &'a Registry, job: &'a Job<'a>) -> Self {
+        Self { mapper, registry, job, taken: Vec::new(), handles: Vec::new() }
     }
 
     pub(crate) fn carry_out(mut self, plan: &Plan) -> Stitched {
@@ -127,7 +129,7 @@ impl<'a> Stitch<'a> {
     /// Takes one handle's bytes out of its heap, under the same hold in which it is found free and
     /// its fences are read.
     fn take_candidate(&mut self, heap: u32, at: u64) -> Result<(), Setback> {
-        let heap = (self.heap_at)(heap).ok_or(Setback::Overtaken)?;
+        let heap = self.registry.heap(heap).ok_or(Setback::Overtaken)?;
         let slot = self.mapper.slot_holding(at).ok_or(Setback::Overtaken)?;
         let (units, handle) = match slot.current() {
             Some(mapping) => (units_of(mapping.bytes()), mapping.handle().clone()),
@@ -306,7 +308,7 @@ impl<'a> Stitch<'a> {
                     chain.make_stale(Address(at), fences.clone());
                     self.mapper.stale.push_back(Address(at));
                 }
-                fences
+                if is_planted(Mutant::DropCarried) { Vec::new() } else { fences }
             }
         }
     }
@@ -319,7 +321,7 @@ impl<'a> Stitch<'a> {
             }
         }
         for taken in std::mem::take(&mut self.taken) {
-            if let Some(heap) = (self.heap_at)(taken.heap) {
+            if let Some(heap) = self.registry.heap(taken.heap) {
                 put_back(&mut heap.core.lock(), taken);
             }
         }

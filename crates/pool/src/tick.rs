@@ -26,6 +26,7 @@ impl Engine {
         if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
             tracing::debug!(%error, "stale mappings stay");
         }
+        self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
     }
 
@@ -41,12 +42,19 @@ impl Engine {
             own.chain(pending).collect()
         };
         for fence in fences.iter().filter(|fence| !fence.is_passed()) {
-            if fence.clock.is_open(fence.epoch) {
-                fence.clock.seal_if_due(fence.epoch, pause_us, &self.origin)?;
-            }
-            fence.clock.poll()?;
+            fence.clock.tick(fence.epoch, pause_us, &self.origin)?;
         }
         Ok(())
+    }
+
+    /// Forgets retired streams that the GPU is past: a fence of theirs is passed by its own clock.
+    pub(crate) fn forget_retired(&self, mapper: &mut Mapper) {
+        let gone: Vec<u32> =
+            mapper.clocks.values().filter(|clock| clock.is_over()).map(|clock| clock.serial()).collect();
+        for serial in gone {
+            mapper.clocks.remove(&serial);
+            mapper.order.forget(serial);
+        }
     }
 
     /// Seals every stream that has frees or fences in its open epoch.

@@ -1,6 +1,7 @@
 //! The strict ledger: what lives, what is mapped where, who may use it. It changes the system's
 //! mappings only after it has found the change to be right, and itself only after the system has obeyed.
 
+use super::ballast::Ballast;
 use super::config::HostConfig;
 use super::mappings::{Mapping, Mappings};
 use super::opened::Opened;
@@ -18,6 +19,7 @@ pub(super) struct Books {
     pub(super) physicals: Physicals,
     pub(super) reservations: Reservations,
     pub(super) mappings: Mappings,
+    ballast: Ballast,
     release_only_on_unreserve: bool,
     ticks: u64,
 }
@@ -31,6 +33,9 @@ impl Books {
             physicals: Physicals::new(config.descriptor_limit, config.quirks),
             reservations: Reservations::new(config.address_space_bytes, granularity_bytes),
             mappings: Mappings::default(),
+            ballast: Ballast::take().map_err(|error| {
+                Error::new(Verb::Open, ErrorKind::OutOfResources, format!("the system has no addresses: {error}"))
+            })?,
             release_only_on_unreserve: config.quirks.release_only_on_unreserve,
             ticks: 0,
         })
@@ -43,7 +48,7 @@ impl Books {
     }
 
     pub(super) fn unreserve(&mut self, span: Span) -> Result<()> {
-        let withheld = self.reservations.unreserve(span)?;
+        let withheld = self.reservations.unreserve(span, &self.ballast)?;
         withheld.into_iter().for_each(|memory| self.physicals.let_go(&mut self.places, memory));
         Ok(())
     }
@@ -77,19 +82,17 @@ impl Books {
         Ok(())
     }
 
-    /// Unmaps a run, and says which of its mappings queued work still names.
-    pub(super) fn unmap(&mut self, span: Span) -> Result<Vec<Span>> {
+    /// Unmaps a run, and says what stood in it.
+    pub(super) fn unmap(&mut self, span: Span) -> Result<Vec<(Span, Mapping)>> {
         let reservation = self.reservations.around(Verb::Unmap, span)?;
         self.mappings.demand_run(Verb::Unmap, span)?;
         // SAFETY: `reservation` holds the span.
-        unsafe { span.clear() }.map_err(|error| exhausted(Verb::Unmap, span, error))?;
-        let mut named = Vec::new();
+        self.ballast.spare(|| unsafe { span.clear() }).map_err(|error| exhausted(Verb::Unmap, span, error))?;
+        let mut all_gone = Vec::new();
         let mut at = span.at;
         while at < span.end() {
             let gone = self.mappings.remove(at).expect("demand_run found whole mappings without a hole");
-            if gone.named > 0 {
-                named.push(Span { at, bytes: gone.bytes });
-            }
+            all_gone.push((Span { at, bytes: gone.bytes }, gone));
             at += gone.bytes;
             reservation.mappings -= 1;
             // Withheld memory is named by the reservation in place of the mapping, once.
@@ -97,7 +100,7 @@ impl Books {
                 self.physicals.let_go(&mut self.places, gone.memory);
             }
         }
-        Ok(named)
+        Ok(all_gone)
     }
 
     pub(super) fn set_rights(&mut self, span: Span, grants: &[Grant]) -> Result<()> {
@@ -110,7 +113,7 @@ impl Books {
         let after = |before: Opened| grants.iter().fold(before, |opened, &(index, rights)| opened.with(index, rights));
         if let Err(error) = self.protect(span, after) {
             // A part may be changed already. What stood before needs no more pieces than now.
-            if let Err(error) = self.protect(span, |before| before) {
+            if let Err(error) = self.ballast.spare(|| self.protect(span, |before| before)) {
                 tracing::error!(at = span.at, bytes = span.bytes, %error, "rights could not be put back");
             }
             return Err(exhausted(Verb::SetRights, span, error));

@@ -23,6 +23,10 @@ pub struct HostConfig {
     pub streams: StreamMode,
     /// Whether a destroyed stream's value is given to the next new stream, as CUDA does.
     pub recycle_stream_values: bool,
+    /// Whether two uses of the same bytes by streams, one of them a write, must be ordered by streams,
+    /// events or the CPU's waits, and an unmapping must come after the CPU has seen all use of it done.
+    /// What is not so ordered becomes a fault, in whichever order it ran. It costs time and memory.
+    pub watch_order: bool,
     /// Where the time comes from.
     pub clock: Clock,
     /// Oddities of other drivers.
@@ -98,6 +102,7 @@ impl Default for HostConfig {
             descriptor_limit: 1000,
             streams: StreamMode::default(),
             recycle_stream_values: true,
+            watch_order: false,
             clock: Clock::default(),
             quirks: Quirks::default(),
         }

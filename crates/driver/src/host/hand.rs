@@ -3,7 +3,7 @@
 use super::HostDriver;
 use super::span::Span;
 use super::work::Work;
-use crate::{Address, RawStream, Result, Rights, Verb};
+use crate::{Address, Error, ErrorKind, RawStream, Result, Rights, Verb};
 
 impl HostDriver {
     /// Runs the next `items` items of a stream at most, up to the first that cannot run: a wait for
@@ -74,13 +74,19 @@ impl HostDriver {
         })
     }
 
-    /// Queues a look at whether the stream's device could use a range so. It neither reads nor
-    /// writes; what it finds missing is a fault in the tally.
+    /// Queues a look at whether the stream's device could use a range so. It moves no byte, but counts
+    /// as such a use where order is watched; what it finds missing is a fault in the tally.
     ///
     /// # Errors
-    /// `InvalidValue` where the stream does not live.
+    /// `InvalidValue` where the stream does not live, or the range is longer than addresses reach.
     pub fn touch(&self, stream: RawStream, at: Address, bytes: u64, needs: Rights) -> Result<()> {
         let on = Span { at: at.0, bytes };
-        self.with(|state| state.queue_or_capture(stream, Work::Touch { on, needs }))
+        self.with(|state| {
+            if at.checked_add(bytes).is_none() {
+                let detail = format!("a range at {at} is not so long");
+                return Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).of(bytes));
+            }
+            state.queue_or_capture(stream, Work::Touch { on, needs })
+        })
     }
 }

@@ -40,7 +40,9 @@ impl Kernels for HostDriver {
             state.run_until(point).map_err(|stuck| {
                 let detail = format!("stream {} stands still", stuck.value);
                 Error::new(Verb::Kernel, ErrorKind::Timeout, detail).on(stuck.device)
-            })
+            })?;
+            state.timeline.cpu_saw_all(id);
+            Ok(())
         })
     }
 

@@ -1,8 +1,10 @@
 //! One stream's queue. It knows its own order and nothing of other streams.
 
+use super::order::Frontier;
 use super::work::Work;
 use crate::{Capture, RawStream};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A stream, alive or destroyed with work left.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct Item {
     pub(super) sequence: u64,
     /// When it may run, on a clock that lags.
     pub(super) ready_us: u64,
+    /// What it comes after, where order is watched.
+    pub(super) after: Option<Arc<Frontier>>,
 }
 
 impl Lane {

@@ -236,6 +236,16 @@ impl Physicals {
         (memory.place, memory.spec.device)
     }
 
+    /// Whether anybody still names the memory.
+    pub(super) fn lives(&self, memory: MemoryId) -> bool {
+        self.memories.contains_key(&memory)
+    }
+
+    /// How many memories somebody names.
+    pub(super) fn memories(&self) -> usize {
+        self.memories.len()
+    }
+
     pub(super) fn handles(&self) -> u64 {
         self.handles.len() as u64
     }

@@ -1,5 +1,6 @@
 //! Reserved ranges of addresses, and how much is mapped in each.
 
+use super::ballast::Ballast;
 use super::physical::MemoryId;
 use super::span::Span;
 use crate::{Error, ErrorKind, Result, Verb};
@@ -54,7 +55,7 @@ impl Reservations {
     }
 
     /// Gives exactly one reservation back, and says what memory it withheld.
-    pub(super) fn unreserve(&mut self, span: Span) -> Result<BTreeSet<MemoryId>> {
+    pub(super) fn unreserve(&mut self, span: Span, ballast: &Ballast) -> Result<BTreeSet<MemoryId>> {
         let refused = |kind, detail: String| Err(Error::new(Verb::Unreserve, kind, detail).of(span.bytes));
         let Some(found) = self.all.get_mut(&span.at).filter(|found| found.bytes == span.bytes) else {
             return refused(ErrorKind::InvalidValue, format!("no live reservation is exactly {}", Shown(span)));
@@ -63,7 +64,7 @@ impl Reservations {
             return refused(ErrorKind::InvalidValue, format!("{} mappings stand in it; unmap them", found.mappings));
         }
         // SAFETY: `found` is this very reservation, and nothing is mapped in it.
-        if let Err(error) = unsafe { span.give_back() } {
+        if let Err(error) = ballast.spare(|| unsafe { span.give_back() }) {
             return refused(ErrorKind::OutOfResources, format!("the system kept the addresses: {error}"));
         }
         let withheld = std::mem::take(&mut found.withheld);

@@ -1,7 +1,9 @@
 //! All that one lock of the host driver guards: the ledger, the streams, and what was seen of them.
 
+use super::accesses::{Access, Accesses};
 use super::books::Books;
 use super::config::HostConfig;
+use super::lane::Item;
 use super::ledger::Ledger;
 use super::reservations::Shown;
 use super::span::Span;
@@ -17,6 +19,8 @@ pub(super) struct State {
     pub(super) books: Books,
     pub(super) timeline: Timeline,
     pub(super) tally: Tally,
+    /// Empty unless order is watched.
+    accesses: Accesses,
     refusals: u64,
     last_refusal: Option<Error>,
 }
@@ -30,6 +34,7 @@ impl State {
             books: Books::open(config)?,
             timeline: Timeline::new(config, time),
             tally: Tally::default(),
+            accesses: Accesses::default(),
             refusals: 0,
             last_refusal: None,
         })
@@ -97,10 +102,11 @@ impl State {
             self.books.mappings.each_over(span, |mapping| mapping.named -= u64::from(mapping.made < item.sequence));
             if let Some(why) = self.obstacle(stream, span, needs) {
                 allowed = false;
-                self.fault(stream, span, &format!("{} may not use the range: {why}", item.work.word()));
+                self.fault(id, span, &format!("{} may not use the range: {why}", item.work.word()));
             }
         }
         if allowed {
+            self.watch(id, &item);
             // SAFETY: `obstacle` found every use mapped and open to the stream's device, and so to this
             // process; the lock of this state is held, so nobody changes that meanwhile.
             unsafe { item.work.perform(&mut self.tally) };
@@ -136,20 +142,50 @@ impl State {
         self.books.mappings.obstacle(span, needs, |mapping| mapping.opened.allows(index, needs))
     }
 
-    /// Unmaps a run. That queued work still names a part of it is no refusal, as on a GPU, but a fault.
+    /// Notes an item's uses where order is watched; one without an order to an earlier use is a fault.
+    fn watch(&mut self, id: LaneId, item: &Item) {
+        let Some(after) = &item.after else { return };
+        let by = Point { lane: id, number: self.timeline.lane(id).done };
+        for Use { span, needs } in item.work.uses() {
+            let access = Access { by, after, writes: needs == Rights::ReadWrite };
+            let mut strangers = Vec::new();
+            for (at, mapping) in self.books.mappings.over(span) {
+                let bytes = span.at.max(at.at) - at.at..span.end().min(at.end()) - at.at;
+                self.accesses.note_mapping(mapping.made, by);
+                strangers.extend(self.accesses.note(mapping.memory, bytes, access).map(|other| (at, other)));
+            }
+            for (at, other) in strangers {
+                let (word, other) = (item.work.word(), self.timeline.title(other.lane));
+                self.fault(id, at, &format!("nothing orders {word} after what {other} did with the same bytes"));
+            }
+        }
+        let physicals = &self.books.physicals;
+        self.accesses.sweep(|memory| physicals.lives(memory), physicals.memories());
+    }
+
+    /// Unmaps a run. That queued work still names a part of it is no refusal, as on a GPU, but a
+    /// fault; so is, where order is watched, that nobody has seen the end of all use of it.
     pub(super) fn unmap(&mut self, span: Span) -> Result<()> {
-        for gone in self.books.unmap(span)? {
-            if let Some((stream, word)) = self.timeline.who_names(gone) {
-                self.fault(stream, gone, &format!("the range was unmapped before a queued {word} that names it"));
+        for (at, gone) in self.books.unmap(span)? {
+            if gone.named > 0
+                && let Some((lane, word)) = self.timeline.who_names(at)
+            {
+                self.fault(lane, at, &format!("the range was unmapped before a queued {word} that names it"));
+            }
+            let used = self.accesses.drop_mapping(gone.made);
+            let unseen = used.points().find(|&point| !self.timeline.is_seen(point));
+            if let Some(unseen) = unseen {
+                self.fault(unseen.lane, at, "the range was unmapped, and the CPU had not seen the end of its use");
             }
         }
         Ok(())
     }
 
     /// Notes what would have killed a context.
-    fn fault(&mut self, stream: RawStream, span: Span, what: &str) {
+    fn fault(&mut self, lane: LaneId, span: Span, what: &str) {
         if self.tally.faults.len() < FAULTS_MAX {
-            self.tally.faults.push(format!("stream {} of {}, {}: {what}", stream.value, stream.device, Shown(span)));
+            let fault = format!("{}, {}: {what}", self.timeline.title(lane), Shown(span));
+            self.tally.faults.push(fault);
         }
     }
 

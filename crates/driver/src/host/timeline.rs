@@ -2,6 +2,7 @@
 
 use super::config::{HostConfig, StreamMode};
 use super::lane::{Item, Lane};
+use super::order::Order;
 use super::span::Span;
 use super::time::Time;
 use super::work::Work;
@@ -15,6 +16,8 @@ pub(super) struct Timeline {
     mode: StreamMode,
     recycle_values: bool,
     time: Arc<Time>,
+    /// There iff order is watched.
+    order: Option<Order>,
     /// The time of the latest work that ran; nothing that runs later is earlier.
     latest_us: u64,
     lanes: BTreeMap<LaneId, Lane>,
@@ -47,6 +50,7 @@ impl Timeline {
             mode: config.streams,
             recycle_values: config.recycle_stream_values,
             time,
+            order: config.watch_order.then(Order::default),
             latest_us: 0,
             lanes: BTreeMap::new(),
             busy: BTreeSet::new(),
@@ -115,10 +119,11 @@ impl Timeline {
     pub(super) fn queue(&mut self, id: LaneId, work: Work, sequence: u64) -> Point {
         let lag_us = if let StreamMode::Lagged { lag_us } = self.mode { lag_us } else { 0 };
         let ready_us = self.time.now_us().saturating_add(lag_us);
-        let lane = self.lane_mut(id);
-        lane.push(Item { work, sequence, ready_us });
+        let point = Point { lane: id, number: self.lane(id).last() + 1 };
+        let after = self.order.as_mut().map(|order| order.queued(point));
+        self.lane_mut(id).push(Item { work, sequence, ready_us, after });
         self.busy.insert(id);
-        self.end(id)
+        point
     }
 
     /// The end of all that is queued on a lane so far.
@@ -146,6 +151,7 @@ impl Timeline {
     pub(super) fn drop_if_over(&mut self, id: LaneId) {
         if self.lanes.get(&id).is_some_and(|lane| lane.destroyed && lane.head().is_none()) {
             self.lanes.remove(&id);
+            self.order.iter_mut().for_each(|order| order.drop_lane(id));
         }
     }
 
@@ -187,7 +193,9 @@ impl Timeline {
         let value = self.next_event;
         self.next_event += 1;
         self.events.insert(value, (device, point));
-        RawEvent { device, value }
+        let event = RawEvent { device, value };
+        self.order.iter_mut().for_each(|order| order.recorded(event, point.lane));
+        event
     }
 
     pub(super) fn point(&self, verb: Verb, event: RawEvent) -> Result<Point> {
@@ -200,7 +208,23 @@ impl Timeline {
     pub(super) fn forget(&mut self, event: RawEvent) -> Result<()> {
         self.point(Verb::Forget, event)?;
         self.events.remove(&event.value);
+        self.order.iter_mut().for_each(|order| order.forget(event));
         Ok(())
+    }
+
+    /// What the lane queues from now on comes after the event.
+    pub(super) fn waits(&mut self, id: LaneId, event: RawEvent) {
+        self.order.iter_mut().for_each(|order| order.waits(id, event));
+    }
+
+    /// The CPU has seen that the event is done.
+    pub(super) fn cpu_saw(&mut self, event: RawEvent) {
+        self.order.iter_mut().for_each(|order| order.cpu_saw(event));
+    }
+
+    /// The CPU has seen that all of a lane is done.
+    pub(super) fn cpu_saw_all(&mut self, id: LaneId) {
+        self.order.iter_mut().for_each(|order| order.cpu_saw_all(id));
     }
 
     pub(super) fn events(&self) -> u64 {
@@ -214,12 +238,25 @@ impl Timeline {
 
     /// Some stream with queued work that uses an address of the span, and the work's word. It looks at
     /// all queued work, and is asked only when there is such work.
-    pub(super) fn who_names(&self, span: Span) -> Option<(RawStream, &'static str)> {
-        self.busy.iter().map(|&id| self.lane(id)).find_map(|lane| {
-            let mut items = lane.items();
+    pub(super) fn who_names(&self, span: Span) -> Option<(LaneId, &'static str)> {
+        self.busy.iter().find_map(|&id| {
+            let mut items = self.lane(id).items();
             let found = items.find(|item| item.work.uses().any(|used| used.span.meets(span)))?;
-            Some((lane.stream, found.work.word()))
+            Some((id, found.work.word()))
         })
+    }
+
+    /// Whether the CPU has seen the point passed. Where order is not watched, all is seen.
+    pub(super) fn is_seen(&self, point: Point) -> bool {
+        self.order.as_ref().is_none_or(|order| order.is_seen(point))
+    }
+
+    /// What faults call the stream of a lane, which may be over.
+    pub(super) fn title(&self, id: LaneId) -> String {
+        match self.lanes.get(&id) {
+            Some(lane) => format!("stream {} of {}", lane.stream.value, lane.stream.device),
+            None => format!("the destroyed stream with identity {}", id.0),
+        }
     }
 
     /// Items that have not run.

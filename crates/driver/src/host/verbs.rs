@@ -80,6 +80,7 @@ impl Driver for HostDriver {
         self.with(|state| {
             let point = state.timeline.point(Verb::Wait, event)?;
             let id = state.uncaptured(Verb::Wait, stream)?;
+            state.timeline.waits(id, event);
             state.queue(id, Work::Wait(point));
             Ok(())
         })
@@ -89,7 +90,11 @@ impl Driver for HostDriver {
         self.with(|state| {
             let point = state.timeline.point(Verb::IsDone, event)?;
             state.run_due();
-            Ok(state.timeline.is_passed(point))
+            let is_done = state.timeline.is_passed(point);
+            if is_done {
+                state.timeline.cpu_saw(event);
+            }
+            Ok(is_done)
         })
     }
 
@@ -101,7 +106,9 @@ impl Driver for HostDriver {
                 let limit_ms = limit.as_millis();
                 let detail = format!("stream {} stands still; {limit_ms} ms were allowed", stuck.value);
                 Error::new(Verb::Finish, ErrorKind::Timeout, detail).on(stuck.device)
-            })
+            })?;
+            state.timeline.cpu_saw(event);
+            Ok(())
         })
     }
 

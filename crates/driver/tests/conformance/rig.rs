@@ -35,11 +35,15 @@ pub(crate) struct Rig<'a> {
 pub(crate) fn on_host(row: fn(&Rig)) {
     for granularity_bytes in [4 << 10, 64 << 10, 2 << 20] {
         let device = HostDevice { capacity_bytes: 2048 * granularity_bytes, granularity_bytes };
-        let config = HostConfig { devices: vec![device; 2], host_memory: device, ..HostConfig::default() };
+        // Rows order all that they do, as a GPU needs it.
+        let config =
+            HostConfig { devices: vec![device; 2], host_memory: device, watch_order: true, ..HostConfig::default() };
         let host = HostDriver::new(config).unwrap();
         let rig = Rig::new(&*host, &*host);
         row(&rig);
+        let faults = rig.tally().faults.len();
         rig.tidy();
+        assert_eq!(rig.tally().faults.len(), faults, "{:?}", rig.tally().faults);
         assert!(host.ledger().is_empty(), "{:?}", host.ledger());
     }
 }

@@ -179,6 +179,7 @@ fn one_device_of_two_may_only_read(rig: &Rig) {
     rig.open(at, 2, SECOND, Rights::Read).unwrap();
     let (first, second) = (rig.stream(FIRST), rig.stream(SECOND));
     rig.fill(first, at, 2, 1);
+    rig.wait(second, rig.record(first));
     rig.verify(second, at, 2, 1);
     demand_faults(rig, 0);
     rig.fill(second, at, 2, 2);

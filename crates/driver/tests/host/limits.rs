@@ -92,6 +92,31 @@ fn a_refusal_names_the_value_and_the_limit() {
 }
 
 #[test]
+fn absurd_ranges_are_refused_without_a_panic() {
+    let bench = Bench::new(config());
+    let (at, stream) = (bench.buffer(1), bench.stream());
+    let end = stitchpool_driver::Address(!(GRANULE - 1));
+    // SAFETY: the driver checks everything.
+    unsafe {
+        for (at, bytes) in [(at, !(GRANULE - 1)), (end, 2 * GRANULE), (end, GRANULE)] {
+            bench.0.unmap(at, bytes).unwrap_err();
+            bench.0.set_rights(at, bytes, &[]).unwrap_err();
+            bench.0.unreserve(at, bytes).unwrap_err();
+            bench.0.copy(stream, at, at, bytes).unwrap_err();
+            bench.0.fill(stream, at, bytes, 0).unwrap_err();
+            bench.0.touch(stream, at, bytes, Rights::Read).unwrap_err();
+        }
+        bench.0.map(end, GRANULE, bench.create(1).unwrap()).unwrap_err();
+    }
+    for bytes in [u64::MAX, !(GRANULE - 1), 1 << 63] {
+        bench.0.reserve(bytes, 0).unwrap_err();
+        bench.0.reserve(GRANULE, bytes).unwrap_err();
+        bench.create(bytes / GRANULE).unwrap_err();
+    }
+    bench.0.peek(end, &mut [0; 64]).unwrap_err();
+}
+
+#[test]
 fn faults_are_told_in_words_up_to_a_bound() {
     let bench = Bench::new(config());
     let (at, stream) = (bench.reserve(1), bench.stream());

@@ -10,4 +10,5 @@ mod hand;
 mod limits;
 mod memory;
 mod model;
+mod order;
 mod quirks;

@@ -1,0 +1,70 @@
+//! `stitchpool replay`: plays recorded traces through the pool and prints how well it did.
+
+mod books;
+mod figures;
+mod player;
+mod rig;
+mod script;
+mod table;
+mod timing;
+
+use crate::args::ReplayArgs;
+use anyhow::{Context, Result};
+use figures::{Figures, Outcome};
+use indicatif::{ProgressBar, ProgressStyle};
+use player::{Manner, Player};
+use rig::{Price, Rig};
+use script::Script;
+use std::path::Path;
+use std::time::Duration;
+use stitchpool_trace::{Limits, Trace};
+
+/// Plays all files; says whether nothing was refused and nothing was wrong.
+pub fn run(args: &ReplayArgs) -> Result<bool> {
+    let mut all = Vec::new();
+    let mut is_good = true;
+    for path in &args.files {
+        let figures = replay(args, path).with_context(|| path.display().to_string())?;
+        is_good &= figures.is_good();
+        if args.json {
+            println!("{}", serde_json::to_string(&figures)?);
+        }
+        all.push(figures);
+    }
+    if !args.json {
+        println!("{}", table::table(&all));
+        for figures in all.iter().filter(|figures| !figures.is_good()) {
+            let words = [&figures.first_refusal, &figures.first_fault];
+            for words in words.into_iter().flatten() {
+                eprintln!("stitchpool: {}: {words}", figures.trace);
+            }
+        }
+    }
+    Ok(is_good)
+}
+
+fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
+    let trace = Trace::open(path, &Limits::default())?;
+    let script = Script::new(&trace, args.scale)?;
+    drop(trace);
+    let rig = Rig::open(args, &script, Price::OfCard)?;
+    let manner = Manner { rounds: args.repeat, is_checked: args.check, lag: Duration::from_millis(args.lag_ms) };
+    let bar = bar(path, script.len() * u64::from(args.repeat));
+    let player = Player::play(&script, &rig, manner, &bar)?;
+    bar.finish_and_clear();
+    let (stats, verbs) = (rig.pool.stats(), figures::verbs(&rig));
+    let books = player.end()?;
+    let tally = rig.session.kernels.tally()?;
+    let ns_per_pair = timing::ns_per_pair(&script, &Rig::open(args, &script, Price::OfClock)?)?;
+    let outcome = Outcome { books, stats, verbs, tally, ns_per_pair };
+    Ok(Figures::new(path.display().to_string(), &script, &rig, outcome))
+}
+
+/// A bar on stderr, where that is a terminal.
+fn bar(path: &Path, steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+    bar
+}

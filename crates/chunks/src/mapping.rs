@@ -3,7 +3,7 @@
 use crate::{Origin, PhysicalHandle, Quarantined, QuarantinedKind, Vacancy};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use stitchpool_driver::{Address, DeviceId, Error, Result};
+use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Result, Verb};
 
 /// A physical handle standing, whole, in a vacancy. The same handle may stand in several (aliases).
 ///
@@ -22,8 +22,31 @@ struct Parts {
     handle: Arc<PhysicalHandle>,
 }
 
+impl Vacancy {
+    /// Maps the whole of `handle` here. No device has rights on it yet: see [`open`](crate::open).
+    ///
+    /// # Errors
+    /// The driver's, with the vacancy back; `InvalidValue` if the sizes differ.
+    pub fn map(self, handle: Arc<PhysicalHandle>) -> std::result::Result<Mapping, (Error, Self)> {
+        if handle.bytes() != self.bytes() {
+            let detail = format!(
+                "a handle of {} bytes does not fill a vacancy of {} bytes: split the vacancy to the handle's size first",
+                handle.bytes(),
+                self.bytes()
+            );
+            return Err((Error::new(Verb::Map, ErrorKind::InvalidValue, detail).of(self.bytes()), self));
+        }
+        // SAFETY: the vacancy is the proof that nothing is mapped here and that the reservation
+        // lives; the Arc is the proof that the handle does, and its size was compared.
+        match unsafe { self.origin().driver().map(self.at(), self.bytes(), handle.raw()) } {
+            Ok(()) => Ok(Mapping::new(self, handle)),
+            Err(error) => Err((error, self)),
+        }
+    }
+}
+
 impl Mapping {
-    pub(crate) const fn new(vacancy: Vacancy, handle: Arc<PhysicalHandle>) -> Self {
+    const fn new(vacancy: Vacancy, handle: Arc<PhysicalHandle>) -> Self {
         Self { parts: ManuallyDrop::new(Parts { vacancy, handle }) }
     }
 
@@ -81,7 +104,7 @@ impl Mapping {
     }
 
     pub(crate) fn origin(&self) -> &Arc<Origin> {
-        self.parts.vacancy.reservation().origin()
+        self.parts.vacancy.origin()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The owner of a contiguous address range, and the token for an empty part of it.
 
-use crate::{Mapping, Origin, PhysicalHandle, Quarantined, QuarantinedKind};
+use crate::{Origin, Quarantined, QuarantinedKind};
 use std::sync::Arc;
-use stitchpool_driver::{Address, Error, ErrorKind, Result, Verb};
+use stitchpool_driver::{Address, Result};
 
 /// A contiguous address range with nothing behind it. It lives while any vacancy or mapping of it
 /// lives.
@@ -24,10 +24,6 @@ impl Reservation {
         tracing::debug!(%at, bytes, "reserved addresses");
         let reservation = Arc::new(Self { origin: origin.clone(), at, bytes });
         Ok(Vacancy { reservation, at, bytes })
-    }
-
-    pub(crate) const fn origin(&self) -> &Arc<Origin> {
-        &self.origin
     }
 }
 
@@ -98,28 +94,7 @@ impl Vacancy {
         Ok(Self { bytes: self.bytes + high.bytes, ..self })
     }
 
-    /// Maps the whole of `handle` here. No device has rights on it yet: see [`open`](crate::open).
-    ///
-    /// # Errors
-    /// The driver's, with the vacancy back; `InvalidValue` if the sizes differ.
-    pub fn map(self, handle: Arc<PhysicalHandle>) -> std::result::Result<Mapping, (Error, Self)> {
-        if handle.bytes() != self.bytes {
-            let detail = format!(
-                "a handle of {} bytes does not fill a vacancy of {} bytes: split the vacancy to the handle's size first",
-                handle.bytes(),
-                self.bytes
-            );
-            return Err((Error::new(Verb::Map, ErrorKind::InvalidValue, detail).of(self.bytes), self));
-        }
-        // SAFETY: the vacancy is the proof that nothing is mapped here and that the reservation
-        // lives; the Arc is the proof that the handle does, and its size was compared.
-        match unsafe { self.reservation.origin.driver().map(self.at, self.bytes, handle.raw()) } {
-            Ok(()) => Ok(Mapping::new(self, handle)),
-            Err(error) => Err((error, self)),
-        }
-    }
-
-    pub(crate) const fn reservation(&self) -> &Arc<Reservation> {
-        &self.reservation
+    pub(crate) fn origin(&self) -> &Arc<Origin> {
+        &self.reservation.origin
     }
 }

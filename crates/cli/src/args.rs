@@ -19,6 +19,10 @@ pub struct Cli {
 pub enum Command {
     /// Plays recorded allocation traces through the pool and says how well it did.
     Replay(ReplayArgs),
+    /// Allocates, uses and frees at random from several threads, and sees whether every byte stays.
+    Stress(StressArgs),
+    /// Tells of the driver, the devices, what they support, and this machine's limits.
+    Info(InfoArgs),
 }
 
 /// Which driver to run on.
@@ -63,6 +67,55 @@ pub struct ReplayArgs {
     #[arg(long)]
     pub pace: bool,
     /// Prints one JSON object a file.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `stitchpool stress`.
+#[derive(Debug, Args)]
+pub struct StressArgs {
+    /// How long; 10 if --ops is not given either.
+    #[arg(long, value_name = "S", value_parser = parse_factor)]
+    pub seconds: Option<f64>,
+    /// Ends after so many operations of all threads together.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub ops: Option<u64>,
+    /// Threads. With one, the same seed does the same again.
+    #[arg(long, value_name = "T", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// Streams that all threads share, dealt to the devices in turn. Each thread has one more of its own.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: u16,
+    /// Devices.
+    #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=63))]
+    pub devices: u16,
+    /// The driver to run on.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub driver: DriverChoice,
+    /// Makes driver calls fail at random. Refusals are expected then; wrong bytes and leaks are not.
+    #[arg(long)]
+    pub faults: bool,
+    /// What the random choices begin with; printed at the end.
+    #[arg(long, value_name = "X")]
+    pub seed: Option<u64>,
+    /// What the pool may hold of each device, as 512MiB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
+    pub capacity: Option<u64>,
+    /// Prints a JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `stitchpool info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// The driver to ask.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub driver: DriverChoice,
+    /// Measures what each call of the driver costs here.
+    #[arg(long)]
+    pub measure: bool,
+    /// Prints a JSON object.
     #[arg(long)]
     pub json: bool,
 }

@@ -2,8 +2,9 @@
 //! `unsafe`: owner types prove what the seam asks for.
 
 use crate::session::Session;
+use std::ops::Range;
 use std::sync::Arc;
-use stitchpool_driver::{DeviceId, Driver, Error, ErrorKind, Kernels, RawStream, Verb};
+use stitchpool_driver::{Address, DeviceId, Driver, Error, ErrorKind, Kernels, RawStream, Verb};
 use stitchpool_pool::{Block, Pool, Request, StreamId};
 
 /// A stream of a device, registered with a pool. It lives as long as this, and is to outlive the pool.
@@ -18,8 +19,12 @@ pub struct Lane {
 pub struct Held {
     block: Block,
     /// Iff a stream is here, the pool keeps the block mapped and open to it until what is queued there
-    /// at the free is done. The first is the owner.
-    users: Vec<RawStream>,
+    /// at the free is done.
+    users: Vec<StreamId>,
+    /// The owner's.
+    device: DeviceId,
+    /// The stream that its free will name.
+    ends_on: Option<StreamId>,
 }
 
 impl Lane {
@@ -42,18 +47,19 @@ impl Lane {
         self.id
     }
 
-    /// Queues a pattern into the block.
-    pub fn fill(&self, held: &Held, seed: u64) -> stitchpool_driver::Result<()> {
-        let Block { address, bytes } = held.demand_use(self.raw)?;
-        // SAFETY: the block is live and cut in 512 bytes; `users` names this stream.
-        unsafe { self.kernels.fill(self.raw, address, bytes, seed) }
+    /// Queues a pattern into a part of the block, a multiple of 16 bytes at both ends.
+    pub fn fill(&self, held: &Held, part: Range<u64>, seed: u64) -> stitchpool_driver::Result<()> {
+        let (at, bytes) = held.demand_use(self, &part)?;
+        // SAFETY: the part lies in the live block, whose `users` name this lane; the driver refuses
+        // other multiples.
+        unsafe { self.kernels.fill(self.raw, at, bytes, seed) }
     }
 
     /// Queues a look at the pattern; the driver's tally tells what was found.
-    pub fn verify(&self, held: &Held, seed: u64) -> stitchpool_driver::Result<()> {
-        let Block { address, bytes } = held.demand_use(self.raw)?;
-        // SAFETY: the block is live and cut in 512 bytes; `users` names this stream.
-        unsafe { self.kernels.verify(self.raw, address, bytes, seed) }
+    pub fn verify(&self, held: &Held, part: Range<u64>, seed: u64) -> stitchpool_driver::Result<()> {
+        let (at, bytes) = held.demand_use(self, &part)?;
+        // SAFETY: as for `fill`.
+        unsafe { self.kernels.verify(self.raw, at, bytes, seed) }
     }
 
     /// Queues about so many microseconds of nothing.
@@ -71,6 +77,11 @@ impl Lane {
         // SAFETY: `event` is live, and nobody else knows it.
         let forgotten = unsafe { self.driver.forget(event) };
         waited.and(forgotten)
+    }
+
+    /// Nothing more is queued here: tells the pool, and ends the stream.
+    pub fn retire(self, pool: &Pool) -> Result<(), (stitchpool_pool::Error, Self)> {
+        pool.retire(self.id).map_err(|error| (error, self))
     }
 
     /// Waits (the CPU) until all that is queued here is done.
@@ -92,31 +103,54 @@ impl Held {
     /// Allocates one for a lane; the request's stream is the lane's.
     pub fn alloc(pool: &Pool, lane: &Lane, mut request: Request) -> stitchpool_pool::Result<Self> {
         request.stream = lane.id;
-        Ok(Self { block: pool.alloc(&request)?, users: vec![lane.raw] })
+        Ok(Self { block: pool.alloc(&request)?, users: vec![lane.id], device: lane.raw.device, ends_on: None })
     }
 
-    /// How long it is.
-    pub const fn bytes(&self) -> u64 {
-        self.block.bytes
+    /// Where it is, and how long. Whoever keeps this knows nothing of the block's end.
+    pub const fn block(&self) -> Block {
+        self.block
+    }
+
+    /// All of it.
+    pub const fn whole(&self) -> Range<u64> {
+        0..self.block.bytes
     }
 
     /// Lends it to another stream until it is freed.
     pub fn lend(&mut self, pool: &Pool, to: &Lane) -> stitchpool_pool::Result<()> {
         pool.record_use(self.block.address, to.id)?;
-        self.users.push(to.raw);
+        self.users.push(to.id);
         Ok(())
     }
 
-    /// Gives it back.
-    pub fn free(self, pool: &Pool) -> stitchpool_pool::Result<()> {
-        pool.free(self.block.address)
+    /// Lends it to another stream of the same device, which the pool hears of only when it is freed.
+    pub fn end_on(&mut self, last: &Lane) -> bool {
+        let is_near = self.device == last.raw.device;
+        if is_near && self.ends_on.is_none() {
+            self.ends_on = Some(last.id);
+            self.users.push(last.id);
+        }
+        is_near && self.ends_on == Some(last.id)
     }
 
-    fn demand_use(&self, stream: RawStream) -> stitchpool_driver::Result<Block> {
-        if self.users.contains(&stream) {
-            return Ok(self.block);
+    /// Gives it back. What is refused is still held.
+    pub fn free(self, pool: &Pool) -> Result<(), (stitchpool_pool::Error, Self)> {
+        let freed = match self.ends_on {
+            Some(stream) => pool.free_on(self.block.address, stream),
+            None => pool.free(self.block.address),
+        };
+        freed.map_err(|error| (error, self))
+    }
+
+    fn demand_use(&self, lane: &Lane, part: &Range<u64>) -> stitchpool_driver::Result<(Address, u64)> {
+        let Block { address, bytes } = self.block;
+        let refused = |detail: String| Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).on(lane.raw.device));
+        if !self.users.contains(&lane.id) {
+            return refused(format!("the block at {address} was not lent to stream {}", lane.raw.value));
         }
-        let detail = format!("the block at {} was not lent to stream {}", self.block.address, stream.value);
-        Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).on(stream.device))
+        if part.start > part.end || part.end > bytes {
+            return refused(format!("the block at {address} ends after {bytes} bytes, before the part {part:?}"));
+        }
+        Ok((address + part.start, part.end - part.start))
     }
 }

@@ -7,13 +7,14 @@
 mod handle;
 mod library;
 mod number;
+mod open_error;
 mod result;
 mod structure;
 mod table;
 
 pub use handle::*;
-pub use library::OpenError;
 pub use number::*;
+pub use open_error::OpenError;
 pub use result::*;
 pub use structure::*;
 pub use table::{Cuda, FUNCTIONS, Function};

@@ -3,16 +3,16 @@
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::extents::UNIT_BYTES;
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
-use crate::pool::Relief;
 use crate::registry::Registry;
+use crate::relief::Relief;
 use crate::request::Request;
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space};
 use crate::stats::{DeviceStats, Stats};
+use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) struct DeviceLimits {
 }
 
 /// A request is at most so long: lengths are counted in 32 bits.
-const BLOCK_BYTES_MAX: u64 = u32::MAX as u64 * UNIT_BYTES;
+const BLOCK_BYTES_MAX: u64 = bytes_of(u32::MAX);
 /// A plot is so many granules, and a chain at least one plot.
 const PLOT_GRANULES: u64 = 512;
 const ADDRESS_BYTES_MAX: u64 = 32 << 40;
@@ -306,10 +306,4 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
         devices.insert(id, DeviceLimits { granule_bytes, limit_bytes });
     }
     Ok(devices)
-}
-
-/// Units of a request, which was found to be short enough.
-#[inline]
-fn units_of(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX)
 }

@@ -6,9 +6,7 @@
 //! leaves, keeps the scan short.
 
 use crate::scan::{first_at_least, largest};
-
-/// The unit of block sizes and places, in bytes.
-pub(crate) const UNIT_BYTES: u64 = 512;
+use crate::unit::{bytes_of, units_of};
 
 const LEAF: usize = 64;
 const GROUP: usize = 64;
@@ -22,7 +20,7 @@ pub(crate) struct Extent {
 
 impl Extent {
     pub(crate) const fn bytes(self) -> u64 {
-        self.units as u64 * UNIT_BYTES
+        bytes_of(self.units)
     }
 
     pub(crate) const fn end(self) -> u64 {
@@ -115,7 +113,7 @@ impl Extents {
                 let position = Position { leaf, at: from + offset };
                 let extent = self.leaves[leaf].extent(position.at);
                 let start = extent.start.next_multiple_of(alignment);
-                if start + u64::from(units) * UNIT_BYTES <= extent.end() {
+                if start + bytes_of(units) <= extent.end() {
                     self.cut(position, start, units);
                     return Some(start);
                 }
@@ -152,7 +150,7 @@ impl Extents {
     /// Takes exactly these bytes out, if all of them are free.
     pub(crate) fn remove_range(&mut self, start: u64, units: u32) -> bool {
         let Some(position) = self.before(self.position_after(start)) else { return false };
-        let inside = self.get(position).is_some_and(|extent| start + u64::from(units) * UNIT_BYTES <= extent.end());
+        let inside = self.get(position).is_some_and(|extent| start + bytes_of(units) <= extent.end());
         if inside {
             self.cut(position, start, units);
         }
@@ -248,9 +246,9 @@ impl Extents {
     fn cut(&mut self, position: Position, start: u64, units: u32) {
         let whole = self.leaves[position.leaf].extent(position.at);
         self.free_units -= u64::from(units);
-        let low = Extent { start: whole.start, units: units_between(whole.start, start) };
-        let end = start + u64::from(units) * UNIT_BYTES;
-        let high = Extent { start: end, units: units_between(end, whole.end()) };
+        let low = Extent { start: whole.start, units: units_of(start - whole.start) };
+        let end = start + bytes_of(units);
+        let high = Extent { start: end, units: units_of(whole.end() - end) };
         match (low.units, high.units) {
             (0, 0) => self.remove(position),
             (0, _) => self.set(position, high),
@@ -363,14 +361,10 @@ impl Extents {
     }
 }
 
-/// Units from `start` to `end`, which lie in one extent.
-fn units_between(start: u64, end: u64) -> u32 {
-    u32::try_from((end - start) / UNIT_BYTES).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unit::UNIT_BYTES;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -392,7 +386,7 @@ mod tests {
         fn first(&self, units: u32, alignment: u64) -> Option<u64> {
             let fits = |run: &Extent| {
                 let start = run.start.next_multiple_of(alignment);
-                (start + u64::from(units) * UNIT_BYTES <= run.end()).then_some(start)
+                (start + bytes_of(units) <= run.end()).then_some(start)
             };
             self.runs().iter().find_map(fits)
         }

@@ -2,10 +2,11 @@
 //! hit takes, and no driver call is made under it.
 
 use crate::clock::{Clock, Fence};
-use crate::extents::{Extent, Extents, UNIT_BYTES};
+use crate::extents::{Extent, Extents};
 use crate::free_log::FreeLog;
 use crate::live::{Block, LiveTable};
 use crate::mutant::{Mutant, is_planted};
+use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::Mutex;
 use slab::Slab;
 use std::sync::Arc;
@@ -191,7 +192,7 @@ impl Core {
 
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
-        self.log.push(start, start + u64::from(units) * UNIT_BYTES, epoch);
+        self.log.push(start, start + bytes_of(units), epoch);
     }
 
     fn free_later(&mut self, block: Block, epoch: u64, also: Option<Arc<Clock>>) {
@@ -233,7 +234,7 @@ impl Core {
             let whole = block.extent();
             for (low, high) in [(whole.start, whole.end().min(start)), (whole.start.max(end), whole.end())] {
                 if low < high {
-                    let units = u32::try_from((high - low) / UNIT_BYTES).unwrap_or(u32::MAX);
+                    let units = units_of(high - low);
                     rest.push(Pending { start: low, units, epoch: block.epoch, fences: block.fences.clone() });
                 }
             }

@@ -1,7 +1,7 @@
 //! The pool: alloc and free over stitched memory, in stream order, without external fragmentation.
 //!
 //! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom
-//! up: [`scan`], [`extents`], [`live`] and [`free_log`] are plain data; a [`heap`] puts them under one
+//! up: [`unit`], [`scan`], [`extents`], [`live`] and [`free_log`] are plain data; a [`heap`] puts them under one
 //! lock; [`clock`] and [`order`] know the streams; [`chain`], [`space`] and [`budget`] are what the
 //! [`mapper`] keeps; [`candidate`], [`plan`] and [`stitch`] serve a miss; [`engine`] ties them together
 //! and [`pool`] is the face.
@@ -27,6 +27,7 @@ mod order;
 mod plan;
 mod pool;
 mod registry;
+mod relief;
 mod request;
 mod scan;
 mod settings;
@@ -36,10 +37,12 @@ mod stats;
 mod stitch;
 mod tick;
 mod trim;
+mod unit;
 
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
-pub use pool::{Pool, Relief};
+pub use pool::Pool;
+pub use relief::Relief;
 pub use request::{Block, Request, StreamId};
 pub use settings::Settings;
 pub use stats::{DeviceStats, Stats};

@@ -1,5 +1,7 @@
 //! The live blocks of a heap by address: one open-addressing table. It knows nothing of free bytes.
 
+use crate::unit::bytes_of;
+
 /// What is known of a live block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
@@ -69,9 +71,7 @@ impl LiveTable {
 
     /// The block that holds `address`; a walk over all of them, for error texts and queries.
     pub(crate) fn holding(&self, address: u64) -> Option<Block> {
-        let holds = |block: &Block| {
-            address >= block.address && address - block.address < u64::from(block.units) * crate::extents::UNIT_BYTES
-        };
+        let holds = |block: &Block| address >= block.address && address - block.address < bytes_of(block.units);
         self.iter().find(holds)
     }
 

@@ -3,12 +3,12 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
-use crate::extents::UNIT_BYTES;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
 use crate::plan::{Job, Planner, Waits};
 use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
+use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{DeviceId, ErrorKind};

@@ -1,10 +1,10 @@
 //! Where a miss shall get its bytes from: a list of steps and what they cost. It changes nothing.
 
 use crate::candidate::{Candidate, Supply, Wanted, candidates, sort_oldest_last};
-use crate::extents::UNIT_BYTES;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
 use crate::registry::Registry;
+use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::BTreeMap;
 use stitchpool_chunks::Piece;
 use stitchpool_driver::DeviceId;
@@ -35,7 +35,7 @@ pub(crate) enum Waits {
 
 impl Job<'_> {
     pub(crate) fn bytes(&self) -> u64 {
-        u64::from(self.units) * UNIT_BYTES
+        bytes_of(self.units)
     }
 }
 

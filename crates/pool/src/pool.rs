@@ -3,13 +3,14 @@
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::error::{Error, Result, Shortage};
-use crate::extents::UNIT_BYTES;
+use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapKey, Tenant};
+use crate::relief::Relief;
 use crate::request::{Block, Request, StreamId};
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::trim::Trimmed;
+use crate::unit::{UNIT_BYTES, bytes_of};
 use std::sync::Arc;
 use stitchpool_chunks::{Placement, Segment};
 use stitchpool_driver::{Address, Driver, RawStream};
@@ -23,9 +24,6 @@ use stitchpool_driver::{Address, Driver, RawStream};
 pub struct Pool {
     engine: Arc<Engine>,
 }
-
-/// Told of a shortage, with no lock held; says whether it has freed anything.
-pub type Relief = dyn Fn(&Shortage) -> bool + Send + Sync;
 
 impl Pool {
     /// A pool over the devices of `driver`.
@@ -230,5 +228,5 @@ impl Pool {
 }
 
 const fn block(address: u64, units: u32) -> Block {
-    Block { address: Address(address), bytes: units as u64 * UNIT_BYTES }
+    Block { address: Address(address), bytes: bytes_of(units) }
 }

@@ -4,12 +4,12 @@
 use crate::candidate::{Wanted, fences, is_ready};
 use crate::chain::{Chain, Slot};
 use crate::clock::Fence;
-use crate::extents::UNIT_BYTES;
 use crate::heap::{Core, Pending};
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Job, Place, Plan, Step, Waits};
 use crate::registry::Registry;
+use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
@@ -331,7 +331,7 @@ impl<'a> Stitch<'a> {
 /// Takes `[start, +units)` out of free extents and pending blocks; `None`, and nothing done, if some
 /// of it is in neither.
 fn take_bytes(core: &mut Core, heap: u32, start: u64, units: u32) -> Option<Taken> {
-    let end = start + u64::from(units) * UNIT_BYTES;
+    let end = start + bytes_of(units);
     if core.extents.remove_range(start, units) {
         return Some(Taken { heap, start, units, pending: Vec::new() });
     }
@@ -373,7 +373,7 @@ fn take_bytes(core: &mut Core, heap: u32, start: u64, units: u32) -> Option<Take
 
 fn put_back(core: &mut Core, taken: Taken) {
     let mut at = taken.start;
-    let end = taken.start + u64::from(taken.units) * UNIT_BYTES;
+    let end = taken.start + bytes_of(taken.units);
     for block in taken.pending {
         if block.start > at {
             core.extents.insert(at, units_of(block.start - at));
@@ -384,9 +384,4 @@ fn put_back(core: &mut Core, taken: Taken) {
     if at < end {
         core.extents.insert(at, units_of(end - at));
     }
-}
-
-/// Units of a length inside one slot or extent: the address space of a chain is far below 2 TiB.
-fn units_of(bytes: u64) -> u32 {
-    u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX)
 }

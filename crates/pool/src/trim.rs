@@ -1,9 +1,9 @@
 //! Gives memory back to the driver: what is wholly free and past every stream.
 
 use crate::candidate::{Candidate, Wanted, candidates};
-use crate::extents::UNIT_BYTES;
 use crate::heap::Heap;
 use crate::mapper::Mapper;
+use crate::unit::units_of;
 use stitchpool_driver::{Address, DeviceId, Error};
 
 /// What a trim has done.
@@ -84,8 +84,4 @@ impl Mapper {
     fn physical_bytes(&self) -> u64 {
         self.budgets.values().map(crate::budget::Budget::physical_bytes).sum()
     }
-}
-
-fn units_of(bytes: u64) -> u32 {
-    u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX)
 }

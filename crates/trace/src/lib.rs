@@ -20,6 +20,7 @@ mod bytes;
 mod error;
 mod event;
 mod limits;
+mod open;
 mod pickle;
 mod progress;
 mod reserved;

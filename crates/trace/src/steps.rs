@@ -1,6 +1,6 @@
 //! The form of a trace that a replay plays: blocks by number, frees that belong to an allocation, streams by index.
 
-use crate::{BlockState, DeviceTrace, Event, EventKind};
+use crate::{BlockState, DeviceTrace, Event, EventKind, Trace};
 use std::collections::HashMap;
 
 /// What a replay of one device plays, and what is known of it beforehand.
@@ -83,6 +83,14 @@ pub enum Op {
 }
 
 const LIVE_ROUNDING_BYTES: u64 = 512;
+
+impl Trace {
+    /// The steps that a replay plays on one device: [`DeviceTrace::steps`], empty for a device that is not in the trace.
+    #[must_use]
+    pub fn steps(&self, device: u32) -> Steps {
+        self.device(device).map(DeviceTrace::steps).unwrap_or_default()
+    }
+}
 
 impl DeviceTrace {
     /// The steps that a replay plays.

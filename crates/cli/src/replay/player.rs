@@ -142,7 +142,7 @@ impl<'a> Player<'a> {
                     if let Some(behind) = &mut self.behind {
                         behind.keep(lane, device, stream)?;
                     }
-                    lane.fill(&held, seed).context("a fill was refused")?;
+                    lane.fill(&held, held.whole(), seed).context("a fill was refused")?;
                 }
                 Some(Standing { held, bytes, stream, seed })
             }
@@ -167,19 +167,19 @@ impl<'a> Player<'a> {
         let lanes = &self.rig.lanes[device];
         let owner = &lanes[block.stream];
         if self.is_checked {
-            owner.verify(&block.held, block.seed).context("a verify was refused")?;
+            owner.verify(&block.held, block.held.whole(), block.seed).context("a verify was refused")?;
         }
         let mut outcome = Ok(());
         if is_lent {
             for user in borrowers(lanes, block.stream) {
                 outcome = outcome.and_then(|()| block.held.lend(&self.rig.pool, user));
                 if self.is_checked && outcome.is_ok() {
-                    user.follow(owner).and_then(|()| user.verify(&block.held, block.seed))?;
+                    user.follow(owner).and_then(|()| user.verify(&block.held, block.held.whole(), block.seed))?;
                 }
             }
         }
         self.books.end(device, block.bytes);
-        if let Err(error) = outcome.and(block.held.free(&self.rig.pool)) {
+        if let Err(error) = outcome.and(block.held.free(&self.rig.pool).map_err(|(error, _)| error)) {
             self.books.refused += 1;
             self.books.note(|| error.to_string());
         }

@@ -3,7 +3,7 @@
 use crate::{Origin, Quarantined, QuarantinedKind};
 use std::sync::Arc;
 use std::time::Duration;
-use stitchpool_driver::{RawEvent, RawStream, Result};
+use stitchpool_driver::{Capture, Error, ErrorKind, RawEvent, RawStream, Result, Verb};
 
 /// A point in a stream's work, after all that was queued when it was recorded.
 #[derive(Debug)]
@@ -13,13 +13,15 @@ pub struct Event {
 }
 
 impl Event {
-    /// Records one on a live stream that is not being captured.
+    /// Records one on a live stream. (On a capturing one CUDA would record it into the graph, and the
+    /// first question after it would break the capture.)
     ///
     /// # Errors
-    /// The driver's, unchanged.
+    /// The driver's; `Capture`, without a call, while the stream is being captured.
     pub fn record(origin: &Arc<Origin>, stream: RawStream) -> Result<Self> {
-        // SAFETY: the pool registers streams and is told before they are destroyed; a dead or
-        // capturing one is refused by the driver.
+        refuse_capturing(origin, stream, Verb::Record)?;
+        // SAFETY: the pool registers streams and is told before they are destroyed; a dead one is
+        // refused by the driver, and it is not being captured.
         let raw = unsafe { origin.driver().record(stream)? };
         Ok(Self { origin: origin.clone(), raw })
     }
@@ -45,8 +47,9 @@ impl Event {
     /// Makes `stream` wait for it; the CPU does not.
     ///
     /// # Errors
-    /// The driver's, unchanged.
+    /// The driver's; `Capture`, without a call, while the stream is being captured.
     pub fn hold_back(&self, stream: RawStream) -> Result<()> {
+        refuse_capturing(&self.origin, stream, Verb::Wait)?;
         // SAFETY: this owner keeps the event alive; for the stream see `record`.
         unsafe { self.origin.driver().wait(stream, self.raw) }
     }
@@ -60,4 +63,14 @@ impl Drop for Event {
             self.origin.quarantine().put(entry);
         }
     }
+}
+
+fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
+    // SAFETY: the pool is told before a stream is destroyed; a dead one is refused by the driver.
+    if unsafe { origin.driver().capture(stream)? } == Capture::None {
+        return Ok(());
+    }
+    let detail =
+        format!("stream {:#x} is being captured, and this would break the capture: end it first", stream.value);
+    Err(Error::new(verb, ErrorKind::Capture, detail).on(stream.device))
 }

@@ -1,9 +1,15 @@
 //! The `stitchpool` command: reads the command line and hands over to what it names.
 
+#![allow(unreachable_pub, reason = "a program has no public face: `pub` means beyond its file")]
+
 mod args;
 mod bytes;
+mod info;
+mod progress;
 mod replay;
 mod session;
+mod stress;
+mod table;
 mod work;
 
 use args::{Cli, Command};
@@ -18,6 +24,8 @@ const UNUSABLE: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
+        Command::Stress(args) => stress::run(&args),
+        Command::Info(args) => info::run(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -9,9 +9,9 @@ mod table;
 mod timing;
 
 use crate::args::ReplayArgs;
+use crate::progress;
 use anyhow::{Context, Result};
 use figures::{Figures, Outcome};
-use indicatif::{ProgressBar, ProgressStyle};
 use player::{Manner, Player};
 use rig::{Price, Rig};
 use script::Script;
@@ -49,7 +49,8 @@ fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
     drop(trace);
     let rig = Rig::open(args, &script, Price::OfCard)?;
     let manner = Manner { rounds: args.repeat, is_checked: args.check, lag: Duration::from_millis(args.lag_ms) };
-    let bar = bar(path, script.len() * u64::from(args.repeat));
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let bar = progress::bar(&name, Some(script.len() * u64::from(args.repeat)));
     let player = Player::play(&script, &rig, manner, &bar)?;
     bar.finish_and_clear();
     let (stats, verbs) = (rig.pool.stats(), figures::verbs(&rig));
@@ -58,13 +59,4 @@ fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
     let ns_per_pair = timing::ns_per_pair(&script, &Rig::open(args, &script, Price::OfClock)?)?;
     let outcome = Outcome { books, stats, verbs, tally, ns_per_pair };
     Ok(Figures::new(path.display().to_string(), &script, &rig, outcome))
-}
-
-/// A bar on stderr, where that is a terminal.
-fn bar(path: &Path, steps: u64) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} % {eta}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.set_message(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
-    bar
 }

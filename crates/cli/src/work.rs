@@ -47,6 +47,11 @@ impl Lane {
         self.id
     }
 
+    /// Where it is.
+    pub const fn device(&self) -> DeviceId {
+        self.raw.device
+    }
+
     /// Queues a pattern into a part of the block, a multiple of 16 bytes at both ends.
     pub fn fill(&self, held: &Held, part: Range<u64>, seed: u64) -> stitchpool_driver::Result<()> {
         let (at, bytes) = held.demand_use(self, &part)?;
@@ -144,7 +149,8 @@ impl Held {
 
     fn demand_use(&self, lane: &Lane, part: &Range<u64>) -> stitchpool_driver::Result<(Address, u64)> {
         let Block { address, bytes } = self.block;
-        let refused = |detail: String| Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).on(lane.raw.device));
+        let refused =
+            |detail: String| Err(Error::new(Verb::Kernel, ErrorKind::InvalidValue, detail).on(lane.raw.device));
         if !self.users.contains(&lane.id) {
             return refused(format!("the block at {address} was not lent to stream {}", lane.raw.value));
         }

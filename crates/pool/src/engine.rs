@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stitchpool_chunks::{Origin, Placement, Stock};
 use stitchpool_driver::{Address, DeviceId, Driver, Grant, Link, Rights};
 
@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     pub(crate) mapper: Mutex<Mapper>,
     /// False only while nobody needs to know how far the GPU is: one stream, and nothing stale.
     pub(crate) watched: AtomicBool,
+    /// When the budgets are next looked at for memory that was not needed for long.
+    pub(crate) decay_due_us: AtomicU64,
     pub(crate) relief: RwLock<Vec<Arc<Relief>>>,
 }
 
@@ -91,6 +93,7 @@ impl Engine {
             registry: Registry::new(),
             mapper: Mutex::new(mapper),
             watched: AtomicBool::new(false),
+            decay_due_us: AtomicU64::new(0),
             relief: RwLock::default(),
         })
     }
@@ -294,7 +297,10 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
             return Err(Error::UnknownDevice { device: id, known: known() });
         }
         let granule_bytes = driver.granularity(id, settings.kind)?;
-        let total_bytes = driver.memory(id)?.total_bytes;
+        // Asking a GPU for its free memory would make a context there; its size is known without.
+        let info = listed.iter().find(|info| info.id == id);
+        let total_bytes =
+            info.map_or_else(|| driver.memory(id).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?;
         let limit_bytes = settings.limit_bytes.map_or(total_bytes, |limit| limit.min(total_bytes));
         let limit_bytes = limit_bytes - limit_bytes % granule_bytes;
         if limit_bytes == 0 {

@@ -8,7 +8,6 @@ use crate::mapper::Mapper;
 use crate::plan::{Job, Planner, Waits};
 use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
-use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{DeviceId, ErrorKind};
@@ -53,7 +52,7 @@ impl Engine {
             if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
                 return Ok(address);
             }
-            self.note_live(&mut mapper, &job);
+            self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
             if missing_bytes == 0 {
@@ -74,6 +73,11 @@ impl Engine {
                         missing_bytes = job.bytes();
                         break;
                     }
+                    // The stream, or one it would wait for, is being captured: no wait, then.
+                    Stitched::Refused(error) if error.kind == ErrorKind::Capture && job.waits > Waits::None => {
+                        job.waits = Waits::None;
+                        continue;
+                    }
                     Stitched::Refused(error) => return Err(error.into()),
                 }
             }
@@ -86,8 +90,8 @@ impl Engine {
         Err(Error::OutOfMemory(Box::new(shortage)))
     }
 
-    /// Brings the budgets up to date with live bytes, the request's own included.
-    fn note_live(&self, mapper: &mut Mapper, job: &Job<'_>) {
+    /// Brings the budgets up to date with live bytes, those of a request under way included.
+    pub(crate) fn note_live(&self, mapper: &mut Mapper, job: Option<&Job<'_>>) {
         let now_us = self.origin.driver().now_us();
         let decay_us = u64::try_from(self.settings.decay.as_micros()).unwrap_or(u64::MAX);
         for (device, (live_bytes, peak_bytes)) in self.live_by_device(job) {
@@ -101,14 +105,14 @@ impl Engine {
     /// For each device, live bytes with the request's, and an estimate of their highest value since
     /// the last miss: exact if only one heap was busy, never above the truth by more than what other
     /// heaps freed meanwhile.
-    fn live_by_device(&self, job: &Job<'_>) -> BTreeMap<DeviceId, (u64, u64)> {
+    fn live_by_device(&self, job: Option<&Job<'_>>) -> BTreeMap<DeviceId, (u64, u64)> {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
             let live_bytes = heap.live_bytes();
             let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
             let Some(placement) = placement else { continue };
-            let requested_bytes = if heap.index == job.heap.index { job.bytes() } else { 0 };
+            let requested_bytes = job.filter(|job| job.heap.index == heap.index).map_or(0, Job::bytes);
             let devices = sharers(&placement);
             let part = devices.len().max(1) as u64;
             for device in devices {
@@ -117,10 +121,10 @@ impl Engine {
                 *rise = (*rise).max((peak_bytes - live_bytes) / part);
             }
         }
-        let requested: Vec<DeviceId> = sharers(&job.tenant.key.placement);
+        let requested = job.map_or_else(Vec::new, |job| sharers(&job.tenant.key.placement));
+        let part_bytes = job.map_or(0, Job::bytes) / requested.len().max(1) as u64;
         for (device, (live, rise)) in &mut shares {
-            let without_request = if requested.contains(device) { job.bytes() / requested.len() as u64 } else { 0 };
-            *rise += live.saturating_sub(without_request);
+            *rise += live.saturating_sub(if requested.contains(device) { part_bytes } else { 0 });
         }
         shares
     }
@@ -139,11 +143,11 @@ fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
     let devices = device.map_or_else(|| job.tenant.key.placement.devices(), |device| vec![device]);
     for device in devices {
         let held_bytes = mapper.held_bytes(device);
-        let free_bytes = mapper.origin.driver().memory(device).map_or(0, |memory| memory.free_bytes);
-        let granule_bytes = mapper.budgets.get(&device).map_or(UNIT_BYTES, |budget| budget.granule_bytes);
-        let ceiling = job.ceilings.entry(device).or_insert(u64::MAX);
-        // A driver that has the bytes and still refuses is asked for ever less, so that planning ends.
-        let believed_bytes = (held_bytes + free_bytes).min(ceiling.saturating_sub(granule_bytes));
-        *ceiling = believed_bytes.max(held_bytes);
+        // A driver that says it has the bytes and still refuses is asked for half, and half again.
+        let room_bytes = match job.ceilings.get(&device) {
+            None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
+            Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
+        };
+        job.ceilings.insert(device, held_bytes + room_bytes);
     }
 }

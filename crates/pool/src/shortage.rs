@@ -112,7 +112,7 @@ impl Mapper {
             pending_bytes: 0,
             stranded_bytes: 0,
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
-            device_free_bytes: self.origin.driver().memory(device).ok().map(|memory| memory.free_bytes),
+            device_free_bytes: self.device_free_bytes(device),
         };
         for heap in heaps {
             let core = heap.core.lock();
@@ -126,6 +126,16 @@ impl Mapper {
             holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
         }
         Some(holdings)
+    }
+
+    /// What the driver has left on a device. Only asked of devices whose streams use the pool: on any
+    /// other the question would make a context, half a gigabyte of its own.
+    pub(crate) fn device_free_bytes(&self, device: DeviceId) -> Option<u64> {
+        let used = device.is_host() || self.clocks.values().any(|clock| clock.raw().device == device);
+        if !used {
+            return None;
+        }
+        self.origin.driver().memory(device).ok().map(|memory| memory.free_bytes)
     }
 
     /// How many bytes of these runs lie on `device`.

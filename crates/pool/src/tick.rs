@@ -10,10 +10,13 @@ use stitchpool_driver::{Error, ErrorKind};
 
 /// How many stale mappings one tick takes down.
 const RETIRED_PER_TICK: usize = 64;
+/// How often budgets are looked at within one `decay`.
+const LOOKS_PER_DECAY: u64 = 8;
 
 impl Engine {
     /// A heap's tick. What the driver refuses here stays as it was, and the next tick tries again.
     pub(crate) fn tick(&self, heap: &Heap) {
+        self.decay();
         if !self.watched.load(Ordering::Relaxed) {
             return;
         }
@@ -28,6 +31,33 @@ impl Engine {
         }
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
+    }
+
+    /// Gives back what was held for a peak that is long past. A peak is forgotten after one to two
+    /// times the setting's `decay`; what some stream may still use goes at a later look.
+    fn decay(&self) {
+        let now_us = self.origin.driver().now_us();
+        let due_us = self.decay_due_us.load(Ordering::Relaxed);
+        if now_us < due_us {
+            return;
+        }
+        let Some(mut mapper) = self.mapper.try_lock() else { return };
+        let decay_us = u64::try_from(self.settings.decay.as_micros()).unwrap_or(u64::MAX);
+        self.decay_due_us.store(now_us.saturating_add(decay_us / LOOKS_PER_DECAY), Ordering::Relaxed);
+        if due_us == 0 {
+            return;
+        }
+        self.note_live(&mut mapper, None);
+        let surplus = mapper.budgets.values().any(|budget| budget.physical_bytes() > budget.tolerated_bytes());
+        if surplus {
+            self.seal_all(&mapper);
+            mapper.poll_clocks();
+            let heaps: Vec<&Heap> = self.registry.heaps().collect();
+            let trimmed = mapper.trim(&heaps, |mapper, device| {
+                mapper.budgets.get(&device).map_or(0, crate::budget::Budget::tolerated_bytes)
+            });
+            tracing::debug!(?trimmed, "gave back what was long unused");
+        }
     }
 
     /// Seals the heap's stream, and those its pending blocks wait for, if they are due; asks how far

@@ -2,8 +2,8 @@
 
 use super::figures::Figures;
 use crate::bytes::show;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use crate::table::{of_heads, right};
+use comfy_table::{Cell, Table};
 use std::path::Path;
 
 const HEADS: [&str; 12] = [
@@ -23,14 +23,11 @@ const HEADS: [&str; 12] = [
 
 /// The figures of all traces, a row each.
 pub fn table(all: &[Figures]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(HEADS);
+    let mut table = of_heads(&HEADS);
     for figures in all {
         table.add_row(row(figures));
     }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    right(&mut table);
     table
 }
 

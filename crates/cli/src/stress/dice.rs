@@ -78,7 +78,8 @@ impl Dice {
 
     /// What to do next.
     pub fn next_move(&mut self) -> Move {
-        let mut left = self.source.u32(..WEIGHTS.iter().map(|(_, weight)| weight).sum());
+        let all: u32 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
+        let mut left = self.source.u32(..all);
         let chosen = WEIGHTS.iter().find(|(_, weight)| {
             let is_here = left < *weight;
             left = left.saturating_sub(*weight);

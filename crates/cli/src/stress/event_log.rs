@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use stitchpool_pool::Block;
 
 /// A thread's last events.
@@ -27,15 +26,14 @@ pub struct Event {
 }
 
 const EVENTS_MAX: usize = 256;
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl EventLog {
     /// Notes an event; the oldest goes where there are too many.
-    pub fn note(&mut self, thread: usize, what: &'static str, block: Option<Block>, note: String) {
+    pub fn keep(&mut self, event: Event) {
         if self.events.len() >= EVENTS_MAX {
             self.events.pop_front();
         }
-        self.events.push_back(Event { number: NEXT.fetch_add(1, Relaxed), thread, what, block, note });
+        self.events.push_back(event);
     }
 
     /// What is kept, oldest first.

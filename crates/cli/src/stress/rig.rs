@@ -24,11 +24,14 @@ pub struct Rig {
     pub session: Session,
     /// What the pool may hold of each device.
     pub capacity_bytes: u64,
+    /// What the pool was built over.
+    pub devices: Vec<DeviceId>,
     /// The granule.
     pub granule_bytes: u64,
     /// Whether each device reaches each.
     pub is_meshed: bool,
     now_us: AtomicU64,
+    events: AtomicU64,
 }
 
 /// What the pool's calls have left with the driver.
@@ -82,8 +85,20 @@ impl Rig {
         let pool = Pool::new(metered.clone(), settings)?;
         let dealt = devices.iter().cycle().take(usize::from(args.streams.max(args.devices)));
         let lanes = dealt.map(|&device| Lane::open(&session, &pool, device)).collect::<Result<_>>()?;
-        let now_us = AtomicU64::new(0);
-        Ok(Self { pool, lanes, faulty, metered, session, capacity_bytes, granule_bytes, is_meshed, now_us })
+        let (now_us, events) = Default::default();
+        Ok(Self {
+            pool,
+            lanes,
+            faulty,
+            metered,
+            session,
+            capacity_bytes,
+            devices,
+            granule_bytes,
+            is_meshed,
+            now_us,
+            events,
+        })
     }
 
     /// Puts the host driver's clock forward.
@@ -93,8 +108,13 @@ impl Rig {
         }
     }
 
+    /// A number for an event, greater than those before.
+    pub fn next_event(&self) -> u64 {
+        self.events.fetch_add(1, Relaxed)
+    }
+
     /// Ends the pool and the streams, and says what the pool has not given back.
-    pub fn end(self) -> Result<(Session, Left)> {
+    pub fn end(self) -> (Session, Left) {
         let Self { pool, lanes, metered, session, .. } = self;
         drop(pool);
         drop(lanes);
@@ -105,7 +125,7 @@ impl Rig {
             reservations: done(Verb::Reserve).saturating_sub(done(Verb::Unreserve)),
             events: done(Verb::Record).saturating_sub(done(Verb::Forget)),
         };
-        Ok((session, left))
+        (session, left)
     }
 }
 

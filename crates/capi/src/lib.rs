@@ -1,0 +1,1 @@
+//! The C interface of the pool. It translates and decides nothing.

@@ -1,0 +1,22 @@
+//! The field cases: what went wrong for people who run such pools, each as a test named after it.
+//!
+//! Sizes are those of the report, or scaled; capacities are exact, so that a case passes with N chunks
+//! and fails cleanly with one less. The pool under test runs on the host driver, which refuses all that
+//! a GPU refuses.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod faults;
+mod growth;
+mod limit;
+mod messages;
+mod order;
+mod pools;
+mod ranges;
+mod relief;
+mod rig;
+mod rights;
+mod shadow;
+mod sizes;
+mod speed;
+mod streams;
+mod watchdog;

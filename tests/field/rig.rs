@@ -4,8 +4,8 @@
 use crate::shadow::Shadow;
 use std::sync::Arc;
 use stitchpool::chunks::Origin;
-use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver, Peers, Quirks, StreamMode};
-use stitchpool::driver::{Address, DeviceId, Faulty, Kernels, Ledger, RawStream, Rights};
+use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver, Ledger, Peers, Quirks, StreamMode};
+use stitchpool::driver::{Address, DeviceId, Faulty, Kernels, RawStream, Rights};
 use stitchpool::{DeviceStats, Error, Pool, Request, Settings, Shortage, StreamId};
 
 pub(crate) const KIB: u64 = 1 << 10;
@@ -286,12 +286,6 @@ impl Drop for Rig {
         } else {
             assert!(ledger.is_empty(), "left behind: {ledger:?}");
         }
-        self.assert_right_at_last();
-    }
-}
-
-impl Rig {
-    fn assert_right_at_last(&self) {
         assert_eq!(self.host.tally().unwrap().faults, Vec::<String>::new(), "faults of the way down");
     }
 }

@@ -47,10 +47,8 @@ fn stress(args: &StressArgs, seed: u64) -> Result<Figures> {
     if let Some(faulty) = &rig.faulty {
         faulty.clear();
     }
-    if failures.is_empty() {
-        for worker in &mut workers {
-            failures.extend(worker.clear(&rig, &exchange).err().map(|error| format!("{error:#}")));
-        }
+    for worker in &mut workers {
+        failures.extend(worker.clear(&rig, &exchange).err().map(|error| format!("{error:#}")));
     }
     if !failures.is_empty() {
         tell(&workers);

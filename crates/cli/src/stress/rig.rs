@@ -49,6 +49,8 @@ const MIB: u64 = 1 << 20;
 /// The host driver's memory is this machine's: all devices together get so much.
 const HOST_BYTES: u64 = 1024 * MIB;
 const CUDA_BYTES: u64 = 8192 * MIB;
+/// Streams that come and go, each with its placements, want more addresses than so little memory suggests.
+const ADDRESS_BYTES: u64 = 8 << 40;
 /// How far the host driver's streams are behind.
 const LAG_US: u64 = 3000;
 
@@ -80,7 +82,12 @@ impl Rig {
         let metered = Metered::timed(below);
         let devices: Vec<DeviceId> = (0..args.devices).map(DeviceId).collect();
         let is_meshed = is_meshed(&*session.driver, &devices)?;
-        let settings = Settings { devices: devices.clone(), limit_bytes: Some(capacity_bytes), ..Settings::default() };
+        let settings = Settings {
+            devices: devices.clone(),
+            limit_bytes: Some(capacity_bytes),
+            address_bytes: Some(ADDRESS_BYTES),
+            ..Settings::default()
+        };
         let granule_bytes = session.driver.granularity(devices[0], settings.kind)?;
         let pool = Pool::new(metered.clone(), settings)?;
         let dealt = devices.iter().cycle().take(usize::from(args.streams.max(args.devices)));

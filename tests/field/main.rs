@@ -9,4 +9,5 @@ mod growth;
 mod limit;
 mod rig;
 mod shadow;
+mod streams;
 mod watchdog;

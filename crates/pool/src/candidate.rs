@@ -4,6 +4,7 @@
 use crate::chain::Slot;
 use crate::clock::{Clock, Fence};
 use crate::extents::Extent;
+use crate::free_log::FreeLog;
 use crate::heap::Core;
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
@@ -58,27 +59,37 @@ pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wante
 /// Brings candidates of one heap into the order in which they should be taken, the best last: the one
 /// whose bytes were freed longest ago. What the log has forgotten is older than all it knows.
 pub(crate) fn sort_oldest_last(core: &Core, found: &mut Vec<Candidate>) {
-    const FORGOTTEN: usize = usize::MAX;
-    let mut ranks = vec![FORGOTTEN; found.len()];
-    // `next[i]` leads to the first candidate from `i` on that has no rank yet.
-    let mut next: Vec<usize> = (0..=found.len()).collect();
-    let mut unranked = found.len();
-    for (rank, freed) in core.log.newer_than(0).enumerate() {
-        if unranked == 0 {
+    let spans: Vec<Span> = found.iter().map(|candidate| (candidate.at, candidate.at + candidate.bytes)).collect();
+    let ages = last_frees(&core.log, 0, &spans);
+    let mut aged: Vec<(usize, Candidate)> =
+        ages.iter().map(|freed| freed.map_or(usize::MAX, |(age, _)| age)).zip(found.drain(..)).collect();
+    aged.sort_by_key(|&(age, _)| age);
+    found.extend(aged.into_iter().map(|(_, candidate)| candidate));
+}
+
+/// From one address to another.
+type Span = (u64, u64);
+
+/// For each span, in address order, the newest free that touches it: how many frees ago it was, and its
+/// epoch. Looks back to epoch `passed`, once for all spans.
+fn last_frees(log: &FreeLog, passed: u64, spans: &[Span]) -> Vec<Option<(usize, u64)>> {
+    let mut found = vec![None; spans.len()];
+    // `next[i]` leads to the first span from `i` on for which nothing is found yet.
+    let mut next: Vec<usize> = (0..=spans.len()).collect();
+    let mut open = spans.len();
+    for (age, freed) in log.newer_than(passed).enumerate() {
+        if open == 0 {
             break;
         }
-        let first = found.partition_point(|candidate| candidate.at + candidate.bytes <= freed.start);
-        let mut index = follow(&mut next, first);
-        while index < found.len() && found[index].at < freed.end {
-            ranks[index] = rank;
+        let mut index = follow(&mut next, spans.partition_point(|span| span.1 <= freed.start));
+        while index < spans.len() && spans[index].0 < freed.end {
+            found[index] = Some((age, freed.epoch));
             next[index] = index + 1;
-            unranked -= 1;
+            open -= 1;
             index = follow(&mut next, index);
         }
     }
-    let mut ranked: Vec<(usize, Candidate)> = ranks.into_iter().zip(found.drain(..)).collect();
-    ranked.sort_by_key(|&(rank, _)| rank);
-    found.extend(ranked.into_iter().map(|(_, candidate)| candidate));
+    found
 }
 
 /// Follows a chain of links to its end, shortening it on the way.
@@ -91,33 +102,47 @@ fn follow(next: &mut [usize], from: usize) -> usize {
     index
 }
 
-/// Every point that work on this slot's bytes may still be before: frees under this address, what
-/// earlier addresses brought along, and streams that pending blocks wait for.
-pub(crate) fn fences(core: &Core, slot: &Slot) -> Vec<Fence> {
-    let (start, end) = (slot.at().0, slot.end().0);
-    let mut newest: BTreeMap<u32, Fence> = BTreeMap::new();
-    let mut add = |fence: Fence| {
+/// For each slot, in address order, every point that work on its bytes may still be before: frees under
+/// this address, what earlier addresses brought along, and streams that pending blocks wait for.
+pub(crate) fn fences(core: &Core, slots: &[&Slot]) -> Vec<Vec<Fence>> {
+    let Some(tenant) = &core.tenant else { return vec![Vec::new(); slots.len()] };
+    let clock = &tenant.clock;
+    let passed = clock.passed();
+    let spans: Vec<Span> = slots.iter().map(|slot| (slot.at().0, slot.end().0)).collect();
+    let own = |epoch| Fence { clock: clock.clone(), epoch };
+    let frees = last_frees(&core.log, passed, &spans).into_iter().map(|freed| freed.map(|(_, epoch)| epoch));
+    let lost = (core.log.lost_epoch() > passed).then(|| core.log.lost_epoch());
+    let of_slot = |((slot, &(start, end)), freed): ((&&Slot, &Span), Option<u64>)| {
+        let mut newest = Newest::default();
+        freed.max(lost).map(own).into_iter().for_each(|fence| newest.add(fence));
+        for block in core.pending.iter().filter(|block| touches(block.extent(), start, end)) {
+            newest.add(own(block.epoch));
+            block.fences.iter().for_each(|fence| newest.add(fence.clone()));
+        }
+        if let Slot::Current { carried, .. } = slot {
+            carried.iter().for_each(|fence| newest.add(fence.clone()));
+        }
+        newest.fences
+    };
+    slots.iter().zip(&spans).zip(frees).map(of_slot).collect()
+}
+
+/// One fence a stream, the newest; none that is passed.
+#[derive(Default)]
+struct Newest {
+    fences: Vec<Fence>,
+}
+
+impl Newest {
+    fn add(&mut self, fence: Fence) {
         if fence.is_passed() {
             return;
         }
-        let known = newest.entry(fence.clock.serial()).or_insert_with(|| fence.clone());
-        known.epoch = known.epoch.max(fence.epoch);
-    };
-    if let Some(tenant) = &core.tenant {
-        let clock = &tenant.clock;
-        let own = |epoch| Fence { clock: clock.clone(), epoch };
-        if let Some(epoch) = core.log.epoch_touching(start, end, clock.passed()) {
-            add(own(epoch));
-        }
-        for block in core.pending.iter().filter(|block| touches(block.extent(), start, end)) {
-            add(own(block.epoch));
-            block.fences.iter().cloned().for_each(&mut add);
+        match self.fences.iter_mut().find(|known| known.clock.serial() == fence.clock.serial()) {
+            Some(known) => known.epoch = known.epoch.max(fence.epoch),
+            None => self.fences.push(fence),
         }
     }
-    if let Slot::Current { carried, .. } = slot {
-        carried.iter().cloned().for_each(&mut add);
-    }
-    newest.into_values().collect()
 }
 
 /// Whether the taker may use bytes behind these fences without a wait.
@@ -165,7 +190,8 @@ fn mark_ready(mapper: &Mapper, core: &Core, wanted: &Wanted<'_>, found: &mut [Ca
             Some(Slot::Current { carried, .. }) => is_ready(mapper, wanted, carried),
             _ => false,
         };
-        let waits = candidate.pending && slot.is_none_or(|slot| !is_ready(mapper, wanted, &fences(core, slot)));
+        let fenced = |slot: &Slot| !fences(core, &[slot]).iter().all(|fences| is_ready(mapper, wanted, fences));
+        let waits = candidate.pending && slot.is_none_or(fenced);
         candidate.ready = carried && !waits && !lost;
     }
     if own || (is_planted(Mutant::SkipReadyCheck) && wanted.taker.is_some()) {

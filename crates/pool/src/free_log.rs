@@ -46,14 +46,6 @@ impl FreeLog {
         newer.iter().rev().chain(older.iter().rev()).copied().take_while(move |freed| freed.epoch > passed)
     }
 
-    /// The newest epoch above `passed` in which bytes of `[start, end)` may have been freed. What the
-    /// ring has lost counts as touching every byte.
-    pub(crate) fn epoch_touching(&self, start: u64, end: u64, passed: u64) -> Option<u64> {
-        let touching = self.newer_than(passed).find(|freed| freed.start < end && start < freed.end);
-        let lost = (self.lost_epoch > passed).then_some(self.lost_epoch);
-        touching.map(|freed| freed.epoch).max(lost)
-    }
-
     /// The newest epoch of a free that the ring has lost; 0: none.
     pub(crate) const fn lost_epoch(&self) -> u64 {
         self.lost_epoch
@@ -81,12 +73,11 @@ mod tests {
             log.push(n * 10, n * 10 + 10, 1 + n / 1000);
         }
         assert_eq!((log.lost_epoch(), log.last_epoch()), (0, 5));
-        assert_eq!(log.epoch_touching(5, 6, 0), Some(1));
-        assert_eq!(log.epoch_touching(5, 6, 1), None);
         log.push(0, 1, 6);
-        assert_eq!(log.lost_epoch(), 1);
-        assert_eq!(log.epoch_touching(5, 6, 0), Some(1), "the lost entry counts for every byte");
+        assert_eq!((log.lost_epoch(), log.last_epoch()), (1, 6));
+        assert_eq!(log.newer_than(0).next(), Some(Freed { start: 0, end: 1, epoch: 6 }));
         assert_eq!(log.newer_than(4).count(), 1 + 96, "newest first, down to the first old one");
+        assert_eq!(log.newer_than(0).count(), ENTRIES_MAX);
     }
 
     #[test]
@@ -94,7 +85,8 @@ mod tests {
         let mut log = FreeLog::default();
         log.push(0, 10, 7);
         log.push(10, 20, 3);
-        assert_eq!(log.epoch_touching(0, 10, 5), Some(7));
-        assert_eq!(log.epoch_touching(10, 20, 5), Some(7), "taken as newer than it is: later, never too early");
+        let newer: Vec<Freed> = log.newer_than(5).collect();
+        let expected = [Freed { start: 10, end: 20, epoch: 7 }, Freed { start: 0, end: 10, epoch: 7 }];
+        assert_eq!(newer, expected, "the late one is taken as newer than it is: later, never too early");
     }
 }

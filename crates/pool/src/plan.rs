@@ -148,14 +148,19 @@ impl<'a> Planner<'a> {
         Ok((added_bytes <= room_bytes).then_some(plan))
     }
 
+    /// The chain with the largest free tail, where it starts and where it ends. Where addresses are
+    /// scarce the tail may be empty: the room of an old chain comes before a new one.
     fn largest_tail(&self) -> Option<(u64, u64, u64)> {
         let core = self.job.heap.core.lock();
+        let scarce = !self.mapper.space.is_roomy(self.job.bytes());
         let chains = self.mapper.chains.values().filter(|chain| chain.heap() == self.job.heap.index);
         let tails = chains.filter_map(|chain| {
-            let tail = core.extents.ending_at(chain.top().0)?;
-            let start = tail.start.next_multiple_of(self.job.alignment_bytes);
-            let missing_bytes = (start + self.job.bytes()).checked_sub(tail.end())?;
-            (start < tail.end() && missing_bytes <= chain.room_bytes()).then(|| (chain.at().0, start, tail.end()))
+            let top = chain.top().0;
+            let start = core.extents.ending_at(top).map_or(top, |tail| tail.start);
+            let start = start.next_multiple_of(self.job.alignment_bytes);
+            let missing_bytes = (start + self.job.bytes()).checked_sub(top)?;
+            let helps = start < top || (start == top && scarce);
+            (helps && missing_bytes <= chain.room_bytes()).then(|| (chain.at().0, start, top))
         });
         tails.max_by_key(|&(_, start, end)| end - start)
     }

@@ -121,7 +121,13 @@ impl Space {
         self.free.values().map(Vacancy::bytes).sum()
     }
 
-    pub(crate) const fn plot_bytes(&self) -> u64 {
-        self.plot_bytes
+    /// What a chain for `bytes` is given as long as addresses are many: room to grow in place.
+    pub(crate) fn generous_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(4).max(self.plot_bytes)
+    }
+
+    /// Whether addresses are many, compared with what a chain for `bytes` is given.
+    pub(crate) fn is_roomy(&self, bytes: u64) -> bool {
+        self.free_bytes() / 8 > self.generous_bytes(bytes)
     }
 }

@@ -98,11 +98,7 @@ impl<'a> Stitch<'a> {
         if let Place::Extend { start, end, .. } = plan.place {
             self.take_tail(start, end)?;
         }
-        for step in &plan.steps {
-            if let Step::Steal(candidate) = step {
-                self.take_candidate(candidate.heap, candidate.at)?;
-            }
-        }
+        self.steal(&plan.steps)?;
         self.wait()?;
         self.provide(&plan.steps)?;
         let (chain, vacancy) = self.find_room(plan)?;
@@ -119,6 +115,9 @@ impl<'a> Stitch<'a> {
     /// Takes the free tail that the block will begin in, so that no hit takes it meanwhile.
     fn take_tail(&mut self, start: u64, end: u64) -> Result<(), Setback> {
         let units = units_of(end - start);
+        if units == 0 {
+            return Ok(());
+        }
         if !self.job.heap.core.lock().extents.remove_range(start, units) {
             return Err(Setback::Overtaken);
         }
@@ -126,30 +125,50 @@ impl<'a> Stitch<'a> {
         Ok(())
     }
 
-    /// Takes one handle's bytes out of its heap, under the same hold in which it is found free and
-    /// its fences are read.
-    fn take_candidate(&mut self, heap: u32, at: u64) -> Result<(), Setback> {
-        let heap = self.registry.heap(heap).ok_or(Setback::Overtaken)?;
-        let slot = self.mapper.slot_holding(at).ok_or(Setback::Overtaken)?;
-        let (units, handle) = match slot.current() {
-            Some(mapping) => (units_of(mapping.bytes()), mapping.handle().clone()),
-            None => return Err(Setback::Overtaken),
-        };
-        let mut core = heap.core.lock();
-        let fences = fences(&core, slot);
-        let wanted = Wanted {
-            device: handle.device(),
-            kind: handle.kind(),
-            taker: Some(&self.job.tenant.clock),
-            pending: self.job.waits > Waits::None,
-        };
-        if !wanted.pending && !is_ready(self.mapper, &wanted, &fences) {
-            return Err(Setback::Overtaken);
+    /// Takes the handles of the plan's steps out of their heaps, one heap at a time, and brings them
+    /// into the order of the steps.
+    fn steal(&mut self, steps: &[Step]) -> Result<(), Setback> {
+        let mut by_heap: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        for step in steps {
+            if let Step::Steal(candidate) = step {
+                by_heap.entry(candidate.heap).or_default().push(candidate.at);
+            }
         }
-        let taken = take_bytes(&mut core, heap.index, at, units).ok_or(Setback::Overtaken)?;
-        drop(core);
-        self.taken.push(taken);
-        self.handles.push(Incoming { handle, origin: Source::Slot { at, fences } });
+        let mut stolen = BTreeMap::new();
+        for (heap, mut places) in by_heap {
+            places.sort_unstable();
+            self.take_handles(heap, &places, &mut stolen)?;
+        }
+        let in_order = steps.iter().filter_map(|step| match step {
+            Step::Steal(candidate) => stolen.remove(&candidate.at),
+            _ => None,
+        });
+        self.handles = in_order.collect();
+        Ok(())
+    }
+
+    /// Takes handles' bytes out of a heap, under the same hold in which they are found free and their
+    /// fences are read.
+    fn take_handles(&mut self, heap: u32, places: &[u64], stolen: &mut BTreeMap<u64, Incoming>) -> Result<(), Setback> {
+        let heap = self.registry.heap(heap).ok_or(Setback::Overtaken)?;
+        let slots: Option<Vec<&Slot>> = places.iter().map(|&at| self.mapper.slot_holding(at)).collect();
+        let slots = slots.ok_or(Setback::Overtaken)?;
+        let mut core = heap.core.lock();
+        for (slot, fences) in slots.iter().zip(fences(&core, &slots)) {
+            let handle = slot.current().ok_or(Setback::Overtaken)?.handle().clone();
+            let wanted = Wanted {
+                device: handle.device(),
+                kind: handle.kind(),
+                taker: Some(&self.job.tenant.clock),
+                pending: self.job.waits > Waits::None,
+            };
+            if !wanted.pending && !is_ready(self.mapper, &wanted, &fences) {
+                return Err(Setback::Overtaken);
+            }
+            let at = slot.at().0;
+            self.taken.push(take_bytes(&mut core, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
+            stolen.insert(at, Incoming { handle, origin: Source::Slot { at, fences } });
+        }
         Ok(())
     }
 
@@ -221,9 +240,8 @@ impl<'a> Stitch<'a> {
         let granule_bytes = self.granule_bytes();
         let needed_bytes = bytes + granule_bytes;
         // Room to grow in place is worth addresses, as long as there are many.
-        let generous_bytes = needed_bytes.max(bytes.saturating_mul(4)).max(self.mapper.space.plot_bytes());
-        let roomy = self.mapper.space.free_bytes() / 8 > generous_bytes;
-        let wanted_bytes = if roomy { generous_bytes } else { needed_bytes };
+        let roomy = self.mapper.space.is_roomy(needed_bytes);
+        let wanted_bytes = if roomy { self.mapper.space.generous_bytes(needed_bytes) } else { needed_bytes };
         let vacancy = self.mapper.space.take(wanted_bytes, self.job.heap.index).ok_or_else(|| {
             let free_bytes = self.mapper.space.free_bytes();
             let detail = format!(

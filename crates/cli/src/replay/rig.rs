@@ -52,6 +52,7 @@ impl Rig {
                 devices: vec![shape; usize::from(count)],
                 streams: StreamMode::Lagged { lag_us },
                 clock: Clock::ByHand,
+                watch_order: args.check,
                 ..HostConfig::default()
             },
         )?;

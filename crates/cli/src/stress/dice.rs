@@ -25,6 +25,8 @@ pub enum Move {
     HandOver,
     /// Take a block from another thread.
     TakeOver,
+    /// Keep a stream busy, so that the others get ahead of it.
+    Delay,
     /// Ask the pool about a block.
     Ask,
     /// Give memory back.
@@ -38,14 +40,15 @@ pub enum Move {
 }
 
 /// How often each is chosen, in thousandths.
-const WEIGHTS: [(Move, u32); 12] = [
-    (Move::Alloc, 440),
+const WEIGHTS: [(Move, u32); 13] = [
+    (Move::Alloc, 420),
     (Move::Free, 300),
     (Move::Rewrite, 60),
     (Move::Lend, 60),
     (Move::FreeElsewhere, 40),
     (Move::HandOver, 35),
     (Move::TakeOver, 35),
+    (Move::Delay, 20),
     (Move::Ask, 14),
     (Move::Trim, 3),
     (Move::TrimAndWait, 1),

@@ -66,6 +66,7 @@ impl Rig {
                 devices: vec![HostDevice { capacity_bytes: host_bytes, ..shape }; usize::from(args.devices)],
                 streams: StreamMode::Lagged { lag_us: LAG_US },
                 clock: Clock::ByHand,
+                watch_order: true,
                 ..HostConfig::default()
             },
         )?;

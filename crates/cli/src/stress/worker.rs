@@ -62,6 +62,8 @@ pub struct Until {
 const WHOLE_BYTES: u64 = 1 << 20;
 /// The clock of the host driver goes on by less than this with each move.
 const MOVE_US_MAX: usize = 200;
+/// A stream is kept busy for less than this at once.
+const DELAY_US_MAX: usize = 10_000;
 /// Threads together hold so many hundredths of all memory, so that some requests are refused.
 const BUDGET_PERCENT: u64 = 85;
 
@@ -129,6 +131,11 @@ impl Worker {
                     self.hold(holding);
                 }
                 Ok(())
+            }
+            Move::Delay => {
+                let (number, micros) = (self.dice.below(rig.lanes.len()), self.dice.below(DELAY_US_MAX) as u64);
+                self.note(rig, "keeps busy", None, || format!("shared stream {number} for {micros} us"));
+                Ok(rig.lanes[number].delay(micros)?)
             }
             Move::Ask => self.ask(rig),
             Move::Trim => {

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU and builds nothing there: conformance, replays with every byte checked by
+# kernels, stress, and stress under compute-sanitizer. Prints one table.
+#
+#   tests/gpu/pack.sh FOLDER            # where the toolchain is: builds and copies the binaries
+#   tests/gpu/check.sh FOLDER TRACE...  # where the GPU is
+set -uo pipefail
+bin=${1:?usage: check.sh FOLDER TRACE...}
+shift
+seconds=${STRESS_SECONDS:-60}
+log=${OUT:-$(mktemp -d)}
+declare -a rows
+failed=0
+
+row() { # name, status, words
+    rows+=("$(printf '%-34s %-6s %s' "$1" "$2" "$3")")
+    [ "$2" = ok ] || failed=1
+}
+
+field() { python3 -c 'import json,sys; d=json.loads(sys.stdin.read().splitlines()[-1]); print(" ".join(f"{k} {d[k]:.4f}" if isinstance(d[k], float) else f"{k} {d[k]}" for k in sys.argv[1:] if k in d))' "$@"; }
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
+
+"$bin/conformance" cuda --test-threads=1 >"$log/conformance.log" 2>&1
+status=$?
+row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
+
+for trace in "$@"; do
+    name=$(basename "$trace" .pickle.gz)
+    timeout 240 "$bin/stitchpool" replay "$trace" --driver cuda --check --json >"$log/$name.cuda.json" 2>"$log/$name.cuda.err"
+    status=$?
+    timeout 120 "$bin/stitchpool" replay "$trace" --driver cuda --json >"$log/$name.plain.json" 2>"$log/$name.plain.err"
+    timeout 120 "$bin/stitchpool" replay "$trace" --driver host --json >"$log/$name.host.json" 2>>"$log/$name.plain.err"
+    words=$(field ratio wrong_bytes checked_bytes oom gpu_waits stream_waits driver_us <"$log/$name.cuda.json" 2>/dev/null)
+    plain=$(field ratio driver_us driver_us_second_half largest_stall_us ns_per_pair stream_waits <"$log/$name.plain.json" 2>/dev/null)
+    host=$(field ratio driver_us driver_us_second_half <"$log/$name.host.json" 2>/dev/null)
+    row "replay --check $name" "$([ $status = 0 ] && echo ok || echo FAILED)" "${words:-$(tail -c 300 "$log/$name.cuda.err")}"
+    row "  unchecked" ok "$plain"
+    row "  priced on the host driver" ok "$host"
+done
+
+"$bin/stitchpool" stress --driver cuda --seconds "$seconds" --threads 4 --streams 8 --devices 1 --json >"$log/stress.json" 2>"$log/stress.err"
+status=$?
+row "stress, $seconds s, 4 threads, 8 streams" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(field ops checked_bytes wrong_bytes refused leaked_handles leaked_reservations ok <"$log/stress.json" 2>/dev/null || tail -c 300 "$log/stress.err")"
+
+if command -v compute-sanitizer >/dev/null; then
+    timeout 200 compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/stitchpool" stress --driver cuda --ops 400 --threads 2 --streams 4 --devices 1 --capacity 2GiB --json >"$log/sanitizer.log" 2>&1
+    status=$?
+    row "compute-sanitizer memcheck, stress" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'ERROR SUMMARY' "$log/sanitizer.log" | tail -1)"
+fi
+
+printf '%s\n' "${rows[@]}"
+exit $failed

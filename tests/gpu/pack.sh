@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Builds, in release, what tests/gpu/check.sh runs, and copies it into a folder.
+set -euo pipefail
+folder=${1:?usage: pack.sh FOLDER}
+cd "$(dirname "$0")/../.."
+mkdir -p "$folder"
+cargo build --release --quiet -p stitchpool-cli
+target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json,sys; print(json.load(sys.stdin)["target_directory"])')
+cp "$target/release/stitchpool" "$folder/"
+built=$(cargo test --release -p stitchpool-driver --test conformance --no-run --message-format json 2>/dev/null |
+    python3 -c 'import json,sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("executable") and message.get("target", {}).get("name") == "conformance":
+        print(message["executable"])')
+cp "$built" "$folder/conformance"
+strip "$folder/stitchpool" "$folder/conformance"
+ls -l "$folder"

@@ -1,0 +1,212 @@
+//! What a random run consists of. Numbers that pick something are taken modulo what there is.
+
+use proptest::prelude::*;
+use stitchpool::Placement;
+use stitchpool::chunks::Piece;
+use stitchpool::driver::{DeviceId, ErrorKind, Verb};
+
+/// One run: the devices, the settings, and the steps.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub devices: u16,
+    pub granule_bytes: u64,
+    /// Capacity of each device.
+    pub granules: u64,
+    /// What the pool may hold of each device.
+    pub limit_granules: Option<u64>,
+    /// The largest handle.
+    pub handle_granules: u64,
+    pub stream_waits: bool,
+    /// Whether the streams run to their ends before the pool goes.
+    pub calm_end: bool,
+    pub ops: Vec<Op>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Alloc(Wish),
+    /// By its owner, or on another stream.
+    Free {
+        block: usize,
+        on: Option<usize>,
+    },
+    /// Reads or writes the block on a stream.
+    Use {
+        block: usize,
+        stream: usize,
+        writes: bool,
+    },
+    RecordUse {
+        block: usize,
+        stream: usize,
+    },
+    Misuse {
+        block: usize,
+        stream: usize,
+    },
+    Advance {
+        stream: usize,
+        items: u64,
+    },
+    RunAll,
+    Stall {
+        stream: usize,
+        stalled: bool,
+    },
+    Trim,
+    TrimAndWait,
+    Register {
+        device: usize,
+    },
+    Retire {
+        stream: usize,
+    },
+    Elapse {
+        us: u64,
+    },
+    /// Other processes take so many granules of a device.
+    Outside {
+        device: usize,
+        granules: u64,
+    },
+    /// A call of the driver during the next step fails.
+    Fault {
+        verb: Option<Verb>,
+        nth: u64,
+        kind: ErrorKind,
+    },
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub stream: usize,
+    pub granules: u64,
+    /// Further bytes, in thousandths of a granule.
+    pub milligranules: u64,
+    pub rule: Rule,
+    pub alignment_power: u32,
+    /// Bit by bit, who else may use it.
+    pub readers: u16,
+}
+
+/// Which kind of placement.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    Plain,
+    Home(usize),
+    Spill(usize),
+    RoundRobin { first: usize, stripe_granules: u64 },
+    Weighted([u32; 4]),
+    Shards([u64; 4]),
+}
+
+impl Wish {
+    pub fn bytes(&self, case: &Case) -> u64 {
+        match self.rule {
+            Rule::Shards(shards) => shards[..usize::from(case.devices)].iter().sum::<u64>() * case.granule_bytes,
+            _ => (self.granules * case.granule_bytes + self.milligranules * case.granule_bytes / 1000).max(1),
+        }
+    }
+
+    pub fn placement(&self, case: &Case) -> Option<Placement> {
+        let count = usize::from(case.devices);
+        let all = || (0..case.devices).map(DeviceId);
+        let from = |first: usize| all().cycle().skip(first % count).take(count).collect();
+        Some(match self.rule {
+            Rule::Plain => return None,
+            Rule::Home(device) => Placement::Home(DeviceId((device % count) as u16)),
+            Rule::Spill(first) => Placement::Spill(from(first)),
+            Rule::RoundRobin { first, stripe_granules } => {
+                Placement::RoundRobin { devices: from(first), stripe_bytes: stripe_granules * case.granule_bytes }
+            }
+            Rule::Weighted(weights) => Placement::Weighted(all().zip(weights).collect()),
+            Rule::Shards(shards) => Placement::Shards(
+                all().zip(shards).map(|(device, n)| Piece { device, bytes: n * case.granule_bytes }).collect(),
+            ),
+        })
+    }
+
+    /// Whether the placement cuts every block in the same way.
+    pub const fn is_exact(&self) -> bool {
+        matches!(self.rule, Rule::Weighted(_) | Rule::Shards(_))
+    }
+}
+
+pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
+    // Large granules only on small devices: every byte of a block is written and read.
+    let sizes = prop_oneof![
+        6 => (Just(4_u64 << 10), 24..160_u64),
+        2 => (Just(64_u64 << 10), 16..64_u64),
+        1 => (Just(2_u64 << 20), 8..20_u64),
+    ];
+    // With handles of one granule a refusal can be proved right.
+    let handles = prop_oneof![1 => Just(0_u32), 1 => 1..4_u32];
+    let settings = (prop::option::of(8..64_u64), handles, any::<bool>(), any::<bool>());
+    let steps = prop::collection::vec(ops(faults), 1..240);
+    (1..=4_u16, sizes, settings, steps).prop_map(|(devices, (granule_bytes, granules), settings, ops)| {
+        let (limit_granules, handle_power, stream_waits, calm_end) = settings;
+        let handle_granules = 1 << handle_power;
+        Case { devices, granule_bytes, granules, limit_granules, handle_granules, stream_waits, calm_end, ops }
+    })
+}
+
+fn ops(faults: bool) -> BoxedStrategy<Op> {
+    if faults { prop_oneof![8 => calm_ops(), 1 => fault()].boxed() } else { calm_ops().boxed() }
+}
+
+fn calm_ops() -> impl Strategy<Value = Op> {
+    let pick = || 0..64_usize;
+    let usage = || (pick(), pick(), any::<bool>());
+    prop_oneof![
+        12 => wishes().prop_map(Op::Alloc),
+        8 => (pick(), prop::option::weighted(0.2, pick())).prop_map(|(block, on)| Op::Free { block, on }),
+        6 => usage().prop_map(|(block, stream, writes)| Op::Use { block, stream, writes }),
+        1 => (pick(), pick()).prop_map(|(block, stream)| Op::RecordUse { block, stream }),
+        1 => (pick(), pick()).prop_map(|(block, stream)| Op::Misuse { block, stream }),
+        6 => (pick(), 1..6_u64).prop_map(|(stream, items)| Op::Advance { stream, items }),
+        1 => Just(Op::RunAll),
+        1 => (pick(), prop::bool::weighted(0.3)).prop_map(|(stream, stalled)| Op::Stall { stream, stalled }),
+        1 => Just(Op::Trim),
+        1 => Just(Op::TrimAndWait),
+        1 => pick().prop_map(|device| Op::Register { device }),
+        1 => pick().prop_map(|stream| Op::Retire { stream }),
+        2 => (0..50_000_u64).prop_map(|us| Op::Elapse { us }),
+        1 => (pick(), 0..12_u64).prop_map(|(device, granules)| Op::Outside { device, granules }),
+    ]
+}
+
+const VERBS: &[Verb] =
+    &[Verb::Create, Verb::Map, Verb::SetRights, Verb::Unmap, Verb::Release, Verb::Record, Verb::Wait];
+const KINDS: &[ErrorKind] =
+    &[ErrorKind::OutOfMemory, ErrorKind::InvalidValue, ErrorKind::Unknown, ErrorKind::OutOfResources];
+
+fn fault() -> impl Strategy<Value = Op> {
+    let verb = prop::option::of(prop::sample::select(VERBS));
+    (verb, 1..8_u64, prop::sample::select(KINDS)).prop_map(|(verb, nth, kind)| Op::Fault { verb, nth, kind })
+}
+
+fn wishes() -> impl Strategy<Value = Wish> {
+    let rule = prop_oneof![
+        8 => Just(Rule::Plain),
+        2 => (0..64_usize).prop_map(Rule::Home),
+        2 => (0..64_usize).prop_map(Rule::Spill),
+        2 => (0..64_usize, 1..4_u64)
+            .prop_map(|(first, stripe_granules)| Rule::RoundRobin { first, stripe_granules }),
+        1 => [1..4_u32, 0..4_u32, 0..4_u32, 0..4_u32].prop_map(Rule::Weighted),
+        1 => [1..4_u64, 1..4_u64, 1..4_u64, 1..4_u64].prop_map(Rule::Shards),
+    ];
+    let granules = prop_oneof![3 => Just(0_u64), 6 => 1..8_u64, 1 => 8..60_u64];
+    let milligranules = prop_oneof![2 => Just(0_u64), 2 => 0..1000_u64];
+    let readers = prop_oneof![4 => Just(0_u16), 1 => 0..16_u16];
+    (0..64_usize, granules, milligranules, rule, 0..4_u32, readers).prop_map(
+        |(stream, granules, milligranules, rule, alignment_power, readers)| Wish {
+            stream,
+            granules,
+            milligranules,
+            rule,
+            alignment_power,
+            readers,
+        },
+    )
+}

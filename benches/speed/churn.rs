@@ -26,7 +26,7 @@ impl Sizes {
     fn table(self, dice: &mut Dice) -> Vec<u64> {
         let span = (self.most_bytes as f64 / self.least_bytes as f64).ln();
         let draw = |part: f64| (self.least_bytes as f64 * (span * part).exp()) as u64;
-        (0..1 << 16).map(|_| draw(dice.below(1 << 30) as f64 / (1_u64 << 30) as f64)).collect()
+        (0..1 << 12).map(|_| draw(dice.below(1 << 30) as f64 / (1_u64 << 30) as f64)).collect()
     }
 
     /// More than so many live blocks will ever take.
@@ -66,7 +66,7 @@ impl<C: Contender> Churn<C> {
 
     #[inline]
     fn size(&mut self) -> u64 {
-        self.sizes[self.dice.below(1 << 16) as usize]
+        self.sizes[self.dice.below(1 << 12) as usize]
     }
 }
 

@@ -38,7 +38,7 @@ fn f01_last_cycle(rig: &Rig) -> u64 {
 #[test]
 fn f01_a_small_survivor_does_not_strand_a_hole() {
     for (chunk_bytes, chunks) in [(2 * MIB, 8152), (64 * KIB, 400), (4 * KIB, 400)] {
-        for trims in [false, true] {
+        for trims in [false, true].into_iter().filter(|trims| !trims || chunks == 400) {
             let rig = Shape::exact(chunk_bytes, chunks).build();
             let refused = f01_cycles(&rig, |cycle| trims && cycle % 10 == 7).unwrap_err();
             // Canary, the two blocks of this cycle, and a guard for each cycle before.
@@ -48,6 +48,20 @@ fn f01_a_small_survivor_does_not_strand_a_hole() {
             assert_eq!(shortage.asked_bytes, chunk_bytes, "a guard is what does not fit any more");
         }
     }
+}
+
+#[test]
+fn f01_growing_blocks_between_survivors_do_not_use_up_the_addresses() {
+    // Each step has a larger buffer than the one before, and leaves something small behind.
+    needs_exactly(&Shape::exact(4 * KIB, 1400), |rig| {
+        let stream = rig.stream();
+        for step in 0..684 {
+            let buffer = alloc(rig, Request::new((32 + step) * 4 * KIB, stream.id))?;
+            alloc(rig, Request::new(4 * KIB, stream.id))?;
+            rig.free(buffer);
+        }
+        alloc(rig, Request::new((1400 - 684) * 4 * KIB, stream.id)).map(drop)
+    });
 }
 
 /// F03: a small block, and then one that is larger and does not fit its place.
@@ -126,7 +140,7 @@ fn f04_replace(rig: &Rig, new: u64) -> Ending {
 
 #[test]
 fn f04_replacing_each_layer_by_a_larger_copy_strands_nothing() {
-    for chunk_bytes in CHUNKS {
+    for chunk_bytes in [4 * KIB, 2 * MIB] {
         // 47 new layers, the last new one and the last old one: 47 · 103 + 103 + 97 chunks.
         needs_exactly(&Shape::exact(chunk_bytes, 5041), |rig| f04_replace(rig, 206));
     }
@@ -135,15 +149,13 @@ fn f04_replacing_each_layer_by_a_larger_copy_strands_nothing() {
 #[test]
 fn f04_layers_of_odd_length_need_no_more() {
     // 205 half chunks are no whole chunk: what fits when rounded up fits without.
-    for chunk_bytes in CHUNKS {
-        assert!(f04_replace(&Shape::exact(chunk_bytes, 5041).build(), 205).is_ok());
-    }
+    assert!(f04_replace(&Shape::exact(64 * KIB, 5041).build(), 205).is_ok());
 }
 
 #[test]
 fn f16a_memory_is_back_after_each_block() {
-    for (rounds, bytes) in [(64, 64 * MIB), (1000, 256 * MIB)] {
-        let rig = Shape { watch_order: false, ..Shape::usual(80 * GIB) }.build();
+    for (rounds, bytes, chunk_bytes) in [(64, 64 * MIB, 2 * MIB), (1000, 256 * MIB, 16 * MIB)] {
+        let rig = Shape::exact(chunk_bytes, 80 * GIB / chunk_bytes).build();
         let stream = rig.stream();
         for _ in 0..rounds {
             let block = rig.take(stream, bytes);

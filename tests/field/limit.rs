@@ -1,10 +1,11 @@
 //! Cases at exact capacity: a story that needs N chunks passes with N and fails cleanly with one less.
 
 use crate::rig::{Rig, Shape, shortage};
+use stitchpool::driver::Address;
 use stitchpool::{Error, Request};
 
 /// A story over a rig: `Err` names the request that was refused.
-pub(crate) type Ending = Result<(), Refused>;
+pub(crate) type Ending = Result<(), Box<Refused>>;
 
 /// A request that was refused, and how.
 #[derive(Debug)]
@@ -14,16 +15,16 @@ pub(crate) struct Refused {
 }
 
 /// Allocates in a story.
-pub(crate) fn alloc(rig: &Rig, request: Request) -> Result<stitchpool::driver::Address, Refused> {
-    rig.ask(&request).map_err(|error| Refused { request, error })
+pub(crate) fn alloc(rig: &Rig, request: Request) -> Result<Address, Box<Refused>> {
+    rig.ask(&request).map_err(|error| Box::new(Refused { request, error }))
 }
 
 /// Tells the story with `shape.chunks` chunks, where it must pass; and with one less, where a request
 /// must be short of memory, must leave all as it was, and must succeed once the other blocks are gone.
 pub(crate) fn needs_exactly(shape: &Shape, story: impl Fn(&Rig) -> Ending) {
     let enough = shape.clone().build();
-    if let Err(Refused { request, error }) = story(&enough) {
-        panic!("{} chunks are enough for {request:?}: {error}", shape.chunks);
+    if let Err(refused) = story(&enough) {
+        panic!("{} chunks are enough for {:?}: {}", shape.chunks, refused.request, refused.error);
     }
     drop(enough);
     fails_with(&Shape { chunks: shape.chunks - 1, ..shape.clone() }, story);

@@ -5,9 +5,17 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod faults;
 mod growth;
 mod limit;
+mod messages;
+mod pools;
+mod ranges;
+mod relief;
 mod rig;
+mod rights;
 mod shadow;
+mod sizes;
+mod speed;
 mod streams;
 mod watchdog;

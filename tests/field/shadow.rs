@@ -34,11 +34,6 @@ impl Shadow {
         self.live.lock().unwrap().keys().copied().collect()
     }
 
-    /// The live blocks, each with its length.
-    pub(crate) fn blocks(&self) -> Vec<(Address, u64)> {
-        self.live.lock().unwrap().iter().map(|(&at, &bytes)| (at, bytes)).collect()
-    }
-
     pub(crate) fn count(&self) -> u64 {
         self.live.lock().unwrap().len() as u64
     }

@@ -10,6 +10,8 @@ use stitchpool::driver::{DeviceId, ErrorKind, Verb};
 pub struct Case {
     pub devices: u16,
     pub granule_bytes: u64,
+    /// Whether the first device has granules of a quarter of that.
+    pub uneven: bool,
     /// Capacity of each device.
     pub granules: u64,
     /// What the pool may hold of each device.
@@ -136,18 +138,19 @@ impl Wish {
 pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     // Large granules only on small devices: every byte of a block is written and read.
     let sizes = prop_oneof![
-        6 => (Just(4_u64 << 10), 24..160_u64),
+        6 => (Just(16_u64 << 10), 24..160_u64),
         2 => (Just(64_u64 << 10), 16..64_u64),
         1 => (Just(2_u64 << 20), 8..20_u64),
     ];
     // With handles of one granule a refusal can be proved right.
     let handles = prop_oneof![1 => Just(0_u32), 1 => 1..4_u32];
-    let settings = (prop::option::of(8..64_u64), handles, any::<bool>(), any::<bool>());
+    let settings = (prop::option::of(8..64_u64), handles, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
     let steps = prop::collection::vec(ops(faults), 1..240);
     (1..=4_u16, sizes, settings, steps).prop_map(|(devices, (granule_bytes, granules), settings, ops)| {
-        let (limit_granules, handle_power, stream_waits, calm_end) = settings;
+        let (limit_granules, handle_power, stream_waits, calm_end, uneven) = settings;
         let handle_granules = 1 << handle_power;
-        Case { devices, granule_bytes, granules, limit_granules, handle_granules, stream_waits, calm_end, ops }
+        let uneven = uneven && devices > 1;
+        Case { devices, granule_bytes, uneven, granules, limit_granules, handle_granules, stream_waits, calm_end, ops }
     })
 }
 

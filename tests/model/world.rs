@@ -22,12 +22,17 @@ pub struct World<'a> {
     allocs: u64,
     frees: u64,
     /// Calls that were made to fail before this step.
-    failed_before: u64, oom: u64, proved: std::cell::Cell<u64>,
+    failed_before: u64,
 }
 
 impl<'a> World<'a> {
     pub fn new(case: &'a Case) -> Self {
-        let shape = Shape { devices: case.devices, granule_bytes: case.granule_bytes, granules: case.granules };
+        let shape = Shape {
+            devices: case.devices,
+            first_granule_bytes: if case.uneven { case.granule_bytes / 4 } else { case.granule_bytes },
+            granule_bytes: case.granule_bytes,
+            granules: case.granules,
+        };
         let settings = Settings {
             handle_bytes_max: case.handle_granules * case.granule_bytes,
             limit_bytes: case.limit_granules.map(|granules| granules * case.granule_bytes),
@@ -37,7 +42,7 @@ impl<'a> World<'a> {
         let rig = Rig::new(shape, settings);
         let (lanes, blocks) = (Vec::new(), Vec::new());
         let mut world =
-            Self { case, rig, lanes, blocks, next_seed: 1, now_us: 0, allocs: 0, frees: 0, failed_before: 0, oom: 0, proved: Default::default() };
+            Self { case, rig, lanes, blocks, next_seed: 1, now_us: 0, allocs: 0, frees: 0, failed_before: 0 };
         (0..case.devices * LANES_AT_START).for_each(|lane| world.register(lane % case.devices));
         world
     }
@@ -107,7 +112,7 @@ impl<'a> World<'a> {
     }
 
     fn register(&mut self, device: u16) {
-        let raw = stitchpool::driver::Kernels::create_stream(&*self.rig.host, DeviceId(device)).unwrap();
+        let raw = self.rig.host.new_stream(device);
         match self.pool().register(raw) {
             Ok(id) => self.lanes.push(Lane { stream: crate::rig::Stream { raw, id }, end: None, stalled: false }),
             Err(error) => {
@@ -130,7 +135,7 @@ impl<'a> World<'a> {
             Err(Error::InvalidSize { limit_bytes, .. }) => assert!(bytes > limit_bytes, "{request:?}"),
             Err(Error::OutOfMemory(shortage)) => {
                 assert!(shortage.missing_bytes > 0, "{shortage}");
-                self.oom += 1; self.prove_shortage(owner, &request);
+                self.prove_shortage(owner, &request);
             }
             Err(error) => self.excuse(&error),
         }
@@ -173,7 +178,12 @@ impl<'a> World<'a> {
             Some(_) => return,
         };
         let stalled = self.lanes.iter().any(|lane| lane.stalled);
-        if self.case.handle_granules > 1 || stalled || self.was_refused() || self.pool().stats().quarantined > 0 {
+        if self.case.handle_granules > 1
+            || self.case.uneven
+            || stalled
+            || self.was_refused()
+            || self.pool().stats().quarantined > 0
+        {
             return;
         }
         let used: BTreeSet<u64> = self
@@ -183,7 +193,7 @@ impl<'a> World<'a> {
             .filter(|segment| segment.device == home)
             .map(|segment| segment.handle.0)
             .collect();
-        self.proved.set(self.proved.get()+1); let granule_bytes = self.case.granule_bytes;
+        let granule_bytes = self.case.granule_bytes;
         let free_bytes = self.rig.host.memory(home).unwrap().free_bytes;
         let within_reach_bytes = self.rig.host.ledger().physical_bytes_on(home) + free_bytes;
         let limit_bytes = self.case.limit_granules.map_or(u64::MAX, |granules| granules * granule_bytes);
@@ -344,8 +354,6 @@ impl<'a> World<'a> {
         }
         self.inspect();
         let quarantined = self.pool().stats();
-        let st = self.pool().stats();
-        eprintln!("COV allocs {} misses {} aliased {} unmapped {} sw {} cw {} released {} quar {} failed {} oom {} proved {} checked {}", st.allocs, st.misses, st.handles_aliased, st.handles_unmapped, st.stream_waits, st.cpu_waits, st.handles_released, st.quarantined, self.rig.faulty.failed(), self.oom, self.proved.get(), stitchpool::driver::Kernels::tally(&*self.rig.host).unwrap().checked_bytes);
         let Rig { host, pool, .. } = self.rig;
         drop(pool);
         host.run_all();

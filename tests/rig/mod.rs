@@ -12,27 +12,30 @@ use stitchpool::{Pool, Settings, StreamId};
 /// The granule of all tests that do not say otherwise.
 pub const GRANULE: u64 = 64 << 10;
 
-/// What the devices of a test look like; all are alike.
+/// What the devices of a test look like; all have the same memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub devices: u16,
+    /// The granule of the first device; the others have `granule_bytes`, and none is coarser.
+    pub first_granule_bytes: u64,
     pub granule_bytes: u64,
-    /// Capacity of each device.
+    /// Capacity of each device, in granules of `granule_bytes`.
     pub granules: u64,
 }
 
 impl Shape {
     /// So many devices of so many granules.
     pub const fn new(devices: u16, granules: u64) -> Self {
-        Self { devices, granule_bytes: GRANULE, granules }
+        Self { devices, first_granule_bytes: GRANULE, granule_bytes: GRANULE, granules }
     }
 
     /// A strict driver whose streams stand until they are moved, and which watches the order of work.
     pub fn host(self) -> Arc<HostDriver> {
-        let device =
-            HostDevice { capacity_bytes: self.granules * self.granule_bytes, granularity_bytes: self.granule_bytes };
+        let capacity_bytes = self.granules * self.granule_bytes;
+        let device = |granularity_bytes| HostDevice { capacity_bytes, granularity_bytes };
+        let others = (1..self.devices).map(|_| device(self.granule_bytes));
         let config = HostConfig {
-            devices: vec![device; usize::from(self.devices)],
+            devices: std::iter::once(device(self.first_granule_bytes)).chain(others).collect(),
             streams: StreamMode::ByHand,
             watch_order: true,
             ..HostConfig::default()
@@ -65,7 +68,7 @@ impl Rig {
 
     /// A new stream of a device.
     pub fn stream(&self, device: u16) -> Stream {
-        let raw = self.host.create_stream(DeviceId(device)).unwrap();
+        let raw = self.host.new_stream(device);
         Stream { raw, id: self.pool.register(raw).unwrap() }
     }
 }
@@ -84,6 +87,7 @@ pub trait Application {
     fn order_after(&self, later: RawStream, event: RawEvent);
     fn mark(&self, on: RawStream) -> RawEvent;
     fn forget_mark(&self, event: RawEvent);
+    fn new_stream(&self, device: u16) -> RawStream;
     fn destroy(&self, stream: RawStream);
     /// Nothing wrong was seen by the work that has run.
     fn assert_clean(&self);
@@ -121,6 +125,10 @@ impl Application for HostDriver {
     fn forget_mark(&self, event: RawEvent) {
         // SAFETY: the host driver refuses an event that does not live.
         unsafe { Driver::forget(self, event) }.unwrap();
+    }
+
+    fn new_stream(&self, device: u16) -> RawStream {
+        self.create_stream(DeviceId(device)).unwrap()
     }
 
     fn destroy(&self, stream: RawStream) {

@@ -69,5 +69,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The driver's refusal, or this one in the driver's words.
+    pub(crate) fn into_refusal(self) -> stitchpool_driver::Error {
+        use stitchpool_driver::{ErrorKind, Verb};
+        match self {
+            Self::Driver(refusal) => refusal,
+            other => stitchpool_driver::Error::new(Verb::Map, ErrorKind::InvalidValue, other.to_string()),
+        }
+    }
+}
+
 /// What the chunk manager's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

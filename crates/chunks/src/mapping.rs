@@ -103,6 +103,18 @@ impl Mapping {
         unsafe { self.origin().driver().unmap(self.at(), self.bytes()) }
     }
 
+    /// Gives it up for good, after a refusal to unmap it.
+    pub(crate) fn give_up(self, error: Error) {
+        ManuallyDrop::new(self).quarantine(error);
+    }
+
+    /// What still stands must not be given out again: the parts are kept for ever, and with them the
+    /// reservation and the handle.
+    fn quarantine(&self, error: Error) {
+        let (device, bytes) = (Some(self.device()), self.bytes());
+        self.origin().quarantine().put(Quarantined { kind: QuarantinedKind::Mapping, device, bytes, error });
+    }
+
     pub(crate) fn origin(&self) -> &Arc<Origin> {
         self.parts.vacancy.origin()
     }
@@ -113,14 +125,7 @@ impl Drop for Mapping {
         match self.unmap_in_place() {
             // SAFETY: `drop` runs once and `unmap` never lets it run, so `parts` is still whole.
             Ok(()) => unsafe { ManuallyDrop::drop(&mut self.parts) },
-            // What still stands must not be given out again: the parts are kept for ever, and with
-            // them the reservation and the handle.
-            Err(error) => self.origin().quarantine().put(Quarantined {
-                kind: QuarantinedKind::Mapping,
-                device: Some(self.device()),
-                bytes: self.bytes(),
-                error,
-            }),
+            Err(error) => self.quarantine(error),
         }
     }
 }

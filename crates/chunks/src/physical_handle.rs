@@ -2,7 +2,7 @@
 
 use crate::{Origin, Quarantined, QuarantinedKind};
 use std::sync::Arc;
-use stitchpool_driver::{DeviceId, HandleKind, HandleSpec, RawHandle, Result};
+use stitchpool_driver::{DeviceId, Error, HandleKind, HandleSpec, RawHandle, Result};
 
 /// Physical memory of one device: the atom of map, unmap, rights and sharing.
 ///
@@ -49,18 +49,27 @@ impl PhysicalHandle {
     pub const fn raw(&self) -> RawHandle {
         self.raw
     }
+
+    /// Keeps it out of use for good, because the place it was taken from would not have it back.
+    /// Where it stands elsewhere too, nothing is lost.
+    pub(crate) fn give_up(self: Arc<Self>, error: Error) {
+        if Arc::strong_count(&self) == 1 {
+            self.quarantine(error);
+            std::mem::forget(self);
+        }
+    }
+
+    fn quarantine(&self, error: Error) {
+        let (device, bytes) = (Some(self.spec.device), self.spec.bytes);
+        self.origin.quarantine().put(Quarantined { kind: QuarantinedKind::Handle, device, bytes, error });
+    }
 }
 
 impl Drop for PhysicalHandle {
     fn drop(&mut self) {
         // SAFETY: `raw` was created by this driver, and only this owner, which ends here, names it.
         if let Err(error) = unsafe { self.origin.driver().release(self.raw) } {
-            self.origin.quarantine().put(Quarantined {
-                kind: QuarantinedKind::Handle,
-                device: Some(self.spec.device),
-                bytes: self.spec.bytes,
-                error,
-            });
+            self.quarantine(error);
         }
     }
 }

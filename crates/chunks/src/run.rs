@@ -51,15 +51,22 @@ pub fn map_run(
 }
 
 /// Unmaps a run and joins what comes back with the vacancies that follow it. A mapping that will not
-/// go is dropped, which puts it into quarantine.
+/// go, asked twice, is given up.
 fn undo(error: Error, run: Vec<Mapping>, behind: [Option<Vacancy>; 2]) -> RunFailure {
-    let unmapped = run.into_iter().filter_map(|mapping| mapping.unmap().ok().map(|(vacancy, _)| vacancy));
+    let unmapped = run.into_iter().filter_map(|mapping| match mapping.unmap().or_else(|(_, again)| again.unmap()) {
+        Ok((vacancy, _)) => Some(vacancy),
+        Err((refusal, mapping)) => {
+            mapping.give_up(refusal);
+            None
+        }
+    });
     let vacancies = join_all(unmapped.chain(behind.into_iter().flatten()));
     RunFailure { error, vacancies }
 }
 
 /// Joins neighbours among vacancies that come in address order.
-pub(crate) fn join_all(vacancies: impl IntoIterator<Item = Vacancy>) -> Vec<Vacancy> {
+#[must_use]
+pub fn join_all(vacancies: impl IntoIterator<Item = Vacancy>) -> Vec<Vacancy> {
     let mut joined: Vec<Vacancy> = Vec::new();
     for next in vacancies {
         match joined.pop() {

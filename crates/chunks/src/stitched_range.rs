@@ -239,7 +239,9 @@ impl StitchedRange {
         let same_sizes = old.iter().map(|h| h.bytes()).eq(handles.iter().map(|h| h.bytes()));
         let rights = |index: usize| if same_sizes { wanted.get(index) } else { wanted.first() };
         if let Err(error) = self.stitch_each(offset_bytes, handles, &rights) {
-            self.stitch_each(offset_bytes, old, &|index| wanted.get(index))?;
+            if let Err(second) = self.stitch_each(offset_bytes, old.clone(), &|index| wanted.get(index)) {
+                old.into_iter().for_each(|handle| handle.give_up(second.clone().into_refusal()));
+            }
             return Err(error);
         }
         Ok(old)
@@ -348,7 +350,8 @@ impl StitchedRange {
             let grants = rights(index).map(Vec::as_slice).unwrap_or_default();
             if let Err(error) = self.stitch_handles(offset_bytes + done_bytes, vec![handle], grants) {
                 if done_bytes > 0 {
-                    self.take(offset_bytes, done_bytes)?;
+                    // What does not go keeps its place: the first refusal is the one to tell.
+                    drop(self.take(offset_bytes, done_bytes));
                 }
                 return Err(error);
             }
@@ -462,11 +465,16 @@ fn merge_grants(held: &mut Vec<Grant>, grants: &[Grant]) {
     }
 }
 
-/// Maps again what was just unmapped, with its rights. What will not come back leaves its vacancy.
+/// Maps again what was just unmapped, with its rights. What will not come back is given up, and leaves
+/// its vacancy.
 fn remap(taken: Vec<(Vacancy, Arc<PhysicalHandle>, Vec<Grant>)>) -> Vec<Part> {
-    let again = taken.into_iter().flat_map(|(vacancy, handle, grants)| match map_run(vacancy, vec![handle], &grants) {
-        Ok((run, _)) => run.into_iter().map(|mapping| Part::Mapped { mapping, grants: grants.clone() }).collect(),
-        Err(failure) => failure.vacancies.into_iter().map(Part::Vacant).collect::<Vec<_>>(),
-    });
+    let again =
+        taken.into_iter().flat_map(|(vacancy, handle, grants)| match map_run(vacancy, vec![handle.clone()], &grants) {
+            Ok((run, _)) => run.into_iter().map(|mapping| Part::Mapped { mapping, grants: grants.clone() }).collect(),
+            Err(failure) => {
+                handle.give_up(failure.error);
+                failure.vacancies.into_iter().map(Part::Vacant).collect::<Vec<_>>()
+            }
+        });
     again.collect()
 }

@@ -5,6 +5,7 @@
 mod args;
 mod bytes;
 mod info;
+mod machine;
 mod progress;
 mod replay;
 mod session;

@@ -6,11 +6,11 @@ mod exchange;
 mod figures;
 mod holding;
 mod rig;
+mod table;
 mod worker;
 
 use crate::args::StressArgs;
 use crate::progress;
-use crate::table;
 use anyhow::{Context, Result};
 use event_log::Event;
 use exchange::Exchange;
@@ -31,7 +31,8 @@ pub fn run(args: &StressArgs) -> Result<bool> {
     if args.json {
         println!("{}", serde_json::to_string(&figures)?);
     } else {
-        println!("{}", table::of_fields(&figures)?);
+        println!("{}", table::table(&figures));
+        figures.failures.iter().for_each(|failure| eprintln!("stitchpool: {failure}"));
     }
     Ok(figures.ok)
 }
@@ -47,11 +48,11 @@ fn stress(args: &StressArgs, seed: u64) -> Result<Figures> {
     if let Some(faulty) = &rig.faulty {
         faulty.clear();
     }
-    for worker in &mut workers {
-        failures.extend(worker.clear(&rig, &exchange).err().map(|error| format!("{error:#}")));
-    }
     if !failures.is_empty() {
         tell(&workers);
+    }
+    for worker in &mut workers {
+        failures.extend(worker.clear(&rig, &exchange).err().map(|error| format!("{error:#}")));
     }
     let counts = workers.iter().map(|worker| worker.counts).collect();
     for worker in workers {
@@ -72,8 +73,10 @@ fn stress(args: &StressArgs, seed: u64) -> Result<Figures> {
             failures.push(format!("the driver was misused {} times: {:?}", ledger.refusals, ledger.last_refusal));
         }
     }
-    let figures = Figures::new(Outcome { counts, stats, tally, left, calls_failed, failures });
-    Ok(Figures { driver, devices: args.devices, threads: args.threads, streams, seconds, seed, ..figures })
+    let devices = args.devices;
+    let outcome =
+        Outcome { driver, devices, streams, seconds, seed, counts, stats, tally, left, calls_failed, failures };
+    Ok(Figures::new(outcome))
 }
 
 /// Plays rounds until time or operations are used up, or something goes wrong.

@@ -3,7 +3,7 @@
 
 use crate::clock::Fence;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy};
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all};
 use stitchpool_driver::{Address, Error};
 
 /// A run of slots and the room behind it.
@@ -48,7 +48,27 @@ pub(crate) enum Slot {
     },
 }
 
+/// A run of addresses of a chain that nothing stands in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Gap {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Gap {
+    pub(crate) const fn end(self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
 impl Slot {
+    fn into_hole(self) -> Option<Vacancy> {
+        match self {
+            Self::Hole(vacancy) => Some(vacancy),
+            _ => None,
+        }
+    }
+
     pub(crate) fn at(&self) -> Address {
         match self {
             Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
@@ -67,6 +87,14 @@ impl Slot {
 
     pub(crate) fn end(&self) -> Address {
         self.at() + self.bytes()
+    }
+
+    /// The mapping that stands here, in use or stale.
+    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
+        match self {
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => Some(mapping),
+            Self::Hole(_) | Self::Lost { .. } => None,
+        }
     }
 
     /// The mapping, if the handle is in use here.
@@ -102,21 +130,73 @@ impl Chain {
         self.slots.last().map_or(self.at, Slot::end)
     }
 
-    /// How many bytes of slots can be added.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        if self.tail.is_some() { self.end.0.saturating_sub(self.top().0) } else { 0 }
+    /// Where handles can be put: runs of holes, and the room behind the last slot; in address order.
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: Vec<Gap> = Vec::new();
+        for slot in self.slots.iter().filter(|slot| matches!(slot, Slot::Hole(_))) {
+            match gaps.last_mut() {
+                Some(gap) if gap.end() == slot.at().0 => gap.bytes += slot.bytes(),
+                _ => gaps.push(Gap { start: slot.at().0, bytes: slot.bytes() }),
+            }
+        }
+        let (top, end) = (self.top().0, self.end.0);
+        if self.tail.is_some() && top < end {
+            gaps.push(Gap { start: top, bytes: end - top });
+        }
+        gaps
     }
 
-    pub(crate) const fn take_tail(&mut self) -> Option<Vacancy> {
-        self.tail.take()
+    /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or
+    /// [`Chain::put_back`].
+    pub(crate) fn take_gap(&mut self, start: u64) -> Option<Vacancy> {
+        if start == self.top().0 {
+            return self.tail.take();
+        }
+        let first = self.first_slot_from(Address(start));
+        let count = self.slots[first..].iter().take_while(|slot| matches!(slot, Slot::Hole(_))).count();
+        let holes = self.slots.drain(first..first + count).filter_map(Slot::into_hole);
+        let mut joined = join_all(holes);
+        if joined.len() == 1 {
+            return joined.pop();
+        }
+        self.put_back(start, joined);
+        None
     }
 
-    pub(crate) fn put_tail(&mut self, tail: Option<Vacancy>) {
-        self.tail = tail;
+    /// Puts slots where a gap was taken from, and what is left of its vacancy behind them.
+    pub(crate) fn fill(&mut self, start: u64, slots: Vec<Slot>, rest: Option<Vacancy>) {
+        if start == self.top().0 {
+            self.slots.extend(slots);
+            self.tail = rest;
+            return;
+        }
+        let first = self.first_slot_from(Address(start));
+        self.slots.splice(first..first, slots.into_iter().chain(rest.map(Slot::Hole)));
     }
 
-    pub(crate) fn push(&mut self, slot: Slot) {
-        self.slots.push(slot);
+    /// Puts the vacancy of a gap back, or what a failed undo has left of it.
+    pub(crate) fn put_back(&mut self, start: u64, mut vacancies: Vec<Vacancy>) {
+        if start == self.top().0 {
+            let whole = vacancies.len() == 1 && vacancies[0].at().0 == start;
+            self.tail = if whole { vacancies.pop() } else { None };
+            return;
+        }
+        let first = self.first_slot_from(Address(start));
+        let end = self.slots.get(first).map_or(start, |slot| slot.at().0);
+        let mut slots = Vec::with_capacity(vacancies.len());
+        let mut at = start;
+        for vacancy in vacancies {
+            let lost_bytes = vacancy.at().0 - at;
+            if lost_bytes > 0 {
+                slots.push(Slot::Lost { at: Address(at), bytes: lost_bytes });
+            }
+            at = vacancy.end().0;
+            slots.push(Slot::Hole(vacancy));
+        }
+        if at < end {
+            slots.push(Slot::Lost { at: Address(at), bytes: end - at });
+        }
+        self.slots.splice(first..first, slots);
     }
 
     /// Index of the first slot that begins at or after `address`.

@@ -291,12 +291,17 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
     if wanted.is_empty() {
         return Err(Error::Setting("the driver lists no device: a pool needs at least one".into()));
     }
-    let mut devices = BTreeMap::new();
-    for id in wanted {
+    // A run may mix devices, and each handle must lie at a multiple of its own device's granularity: so
+    // the coarsest is the granule of all.
+    let mut granule_bytes = UNIT_BYTES;
+    for &id in &wanted {
         if !id.is_host() && listed.iter().all(|info| info.id != id) {
             return Err(Error::UnknownDevice { device: id, known: known() });
         }
-        let granule_bytes = driver.granularity(id, settings.kind)?;
+        granule_bytes = granule_bytes.max(driver.granularity(id, settings.kind)?);
+    }
+    let mut devices = BTreeMap::new();
+    for id in wanted {
         // Asking a GPU for its free memory would make a context there; its size is known without.
         let info = listed.iter().find(|info| info.id == id);
         let total_bytes =

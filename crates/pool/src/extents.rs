@@ -163,6 +163,12 @@ impl Extents {
         (extent.end() == end).then_some(extent)
     }
 
+    /// The extent that starts at `start`.
+    pub(crate) fn starting_at(&self, start: u64) -> Option<Extent> {
+        let extent = self.get(self.before(self.position_after(start))?)?;
+        (extent.start == start).then_some(extent)
+    }
+
     /// All extents in address order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.leaves.iter().flat_map(|leaf| (0..leaf.count).map(|at| leaf.extent(at)))

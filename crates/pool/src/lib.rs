@@ -28,6 +28,7 @@ mod plan;
 mod pool;
 mod registry;
 mod relief;
+mod renew;
 mod request;
 mod scan;
 mod settings;

@@ -115,6 +115,10 @@ impl Mapper {
     /// A handle has lost a mapping. If that was the last, it is idle: kept or released.
     pub(crate) fn settle(&mut self, handle: Arc<PhysicalHandle>, keep: bool) {
         if Arc::strong_count(&handle) > 1 {
+            // A mapping in quarantine holds its handle for ever: without a slot it is lost to the pool.
+            if self.origin.quarantine().count() > 0 && !self.has_slot(&handle) {
+                self.count_out(&handle);
+            }
             return;
         }
         if keep {
@@ -122,9 +126,18 @@ impl Mapper {
             return;
         }
         self.counts.released += 1;
+        self.count_out(&handle);
+    }
+
+    fn count_out(&mut self, handle: &PhysicalHandle) {
         if let Some(budget) = self.budgets.get_mut(&handle.device()) {
             budget.released(handle.bytes());
         }
+    }
+
+    fn has_slot(&self, handle: &Arc<PhysicalHandle>) -> bool {
+        let mut slots = self.chains.values().flat_map(Chain::slots);
+        slots.any(|slot| slot.mapping().is_some_and(|mapping| Arc::ptr_eq(mapping.handle(), handle)))
     }
 
     /// Bytes of host memory that chains and slots take, their owners and handles included.

@@ -14,9 +14,11 @@ use stitchpool_driver::{DeviceId, ErrorKind};
 
 /// How often a miss plans anew, at most: each time something has changed.
 const ATTEMPTS_MAX: usize = 256;
+/// How often one request is told of, at most: relief may come in small pieces.
+const RELIEFS_MAX: usize = 1024;
 
 impl Engine {
-    /// Serves a miss; if memory is short, asks for relief once and tries again.
+    /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
     #[cold]
     pub(crate) fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
         let job = || Job {
@@ -28,14 +30,25 @@ impl Engine {
             waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
             ceilings: BTreeMap::new(),
         };
-        match self.serve(job()) {
-            Err(Error::OutOfMemory(shortage)) if self.relieve(&shortage) => self.serve(job()),
-            served => served,
+        let mut served = self.serve(job());
+        for told in 0..RELIEFS_MAX {
+            let Err(Error::OutOfMemory(shortage)) = &served else { break };
+            // Each wait that did not end took its time: once is enough of that.
+            let worthwhile = told == 0 || shortage.waits.is_empty();
+            if !worthwhile || !self.relieve(shortage) {
+                break;
+            }
+            served = self.serve(job());
         }
+        served
     }
 
-    /// Calls everybody who wants to hear of a shortage, with no lock held.
+    /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
     fn relieve(&self, shortage: &Shortage) -> bool {
+        let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
+        if shortage.asked_bytes > limit_bytes {
+            return false;
+        }
         let relief: Vec<_> = self.relief.read().clone();
         // Everybody is asked, also after one has freed something.
         relief.iter().filter(|relief| relief(shortage)).count() > 0
@@ -47,6 +60,7 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
+        let mut renewed = false;
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
             if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
@@ -55,6 +69,12 @@ impl Engine {
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
+            if missing_bytes == 0 && !renewed {
+                renewed = true;
+                if self.renew(&mut mapper, &job, &plan) {
+                    continue;
+                }
+            }
             if missing_bytes == 0 {
                 let stitched = Stitch::new(&mut mapper, &self.registry, &job).carry_out(&plan);
                 match stitched {
@@ -86,6 +106,7 @@ impl Engine {
             }
         }
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let missing_bytes = missing_bytes.min(job.bytes());
         let shortage = Shortage { refusal, waits, ..mapper.shortage(&job, &heaps, missing_bytes) };
         Err(Error::OutOfMemory(Box::new(shortage)))
     }

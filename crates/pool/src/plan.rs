@@ -1,6 +1,8 @@
 //! Where a miss shall get its bytes from: a list of steps and what they cost. It changes nothing.
 
 use crate::candidate::{Candidate, Supply, Wanted, candidates, sort_oldest_last};
+use crate::chain::Gap;
+use crate::extents::Extents;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
 use crate::registry::Registry;
@@ -37,15 +39,53 @@ impl Job<'_> {
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(self.units)
     }
+
+    /// How large a new handle on `device` would be.
+    pub(crate) fn handle_bytes(&self, mapper: &Mapper, device: DeviceId) -> u64 {
+        let Some(budget) = mapper.budgets.get(&device) else { return UNIT_BYTES };
+        let max_bytes = mapper.settings.handle_bytes_max;
+        handle_bytes(budget.granule_bytes, budget.physical_bytes(), self.bytes(), max_bytes)
+    }
 }
 
 /// Where the block will stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// From `start` on in the free tail of a chain, and behind it.
-    Extend { chain: u64, start: u64, end: u64 },
+    /// In a gap of a chain and the free extents beside it: from `start` on, which is the gap's start or
+    /// lies in the extent before it. Of the extent behind the gap it takes `behind_bytes`.
+    Gap { chain: u64, gap: Gap, start: u64, behind_bytes: u64 },
     /// In a chain of its own.
     New,
+}
+
+/// A gap with what is free beside it, for one job.
+#[derive(Clone, Copy, Debug)]
+struct Site {
+    chain: u64,
+    gap: Gap,
+    /// Where the block would start.
+    start: u64,
+    /// How many bytes the gap must get.
+    missing_bytes: u64,
+    /// How many the block takes of the extent behind the gap; then the gap must be filled exactly.
+    behind_bytes: u64,
+}
+
+impl Site {
+    fn beside(chain: u64, gap: Gap, extents: &Extents, job: &Job<'_>) -> Option<Self> {
+        let before = extents.ending_at(gap.start).map_or(gap.start, |extent| extent.start);
+        let start = before.next_multiple_of(job.alignment_bytes);
+        let end = start + job.bytes();
+        if start > gap.start || end <= gap.start {
+            return None;
+        }
+        if end <= gap.end() {
+            return Some(Self { chain, gap, start, missing_bytes: end - gap.start, behind_bytes: 0 });
+        }
+        let behind_bytes = end - gap.end();
+        let reaches = extents.starting_at(gap.end()).is_some_and(|behind| behind.bytes() >= behind_bytes);
+        reaches.then_some(Self { chain, gap, start, missing_bytes: gap.bytes, behind_bytes })
+    }
 }
 
 /// One source of bytes.
@@ -95,6 +135,10 @@ const FRESH_NS_PER_MIB: u64 = 2_000;
 const PHYSICAL_PART: u64 = 2048;
 const REQUEST_PART: u64 = 128;
 
+/// A request of this size is large: a gap must save it at least such a part.
+const LARGE_BYTES: u64 = 256 << 20;
+const LARGE_SAVING_PART: u64 = 8;
+
 /// Makes the cheapest plan for a job.
 pub(crate) struct Planner<'a> {
     mapper: &'a Mapper,
@@ -117,52 +161,51 @@ impl<'a> Planner<'a> {
         Self { mapper, registry, job, markets: BTreeMap::new() }
     }
 
-    /// The cheaper of the two: behind the largest free tail, or in a new chain.
+    /// The cheapest: in the gap where least is missing, or in a new chain.
     pub(crate) fn plan(mut self) -> Result<Plan, stitchpool_chunks::Error> {
-        let extending = self.extend()?;
-        if let Some(plan) = &extending
+        let bridging = self.bridge()?;
+        if let Some(plan) = &bridging
             && plan.cost.missing_bytes + plan.cost.forced_bytes + plan.cost.waits == 0
         {
             return Ok(plan.clone());
         }
-        let new = self.gather(Place::New, &self.pieces(self.job.bytes())?);
-        Ok(match extending {
+        let new = self.gather(Place::New, &self.pieces(self.job.bytes())?, false);
+        Ok(match bridging {
             Some(plan) if plan.cost <= new.cost => plan,
             _ => new,
         })
     }
 
-    /// The plan that extends the chain with the largest free tail, where that helps.
-    fn extend(&mut self) -> Result<Option<Plan>, stitchpool_chunks::Error> {
+    /// The plan that uses what is free beside a gap, where that helps.
+    fn bridge(&mut self) -> Result<Option<Plan>, stitchpool_chunks::Error> {
         if self.job.tenant.key.block_bytes.is_some() {
             return Ok(None);
         }
-        let Some((chain, start, end)) = self.largest_tail() else { return Ok(None) };
-        let missing_bytes = (start + self.job.bytes()).saturating_sub(end);
-        if missing_bytes == 0 {
-            return Ok(None);
-        }
-        let plan = self.gather(Place::Extend { chain, start, end }, &self.pieces(missing_bytes)?);
+        let Some(site) = self.best_site() else { return Ok(None) };
+        let Site { chain, gap, start, missing_bytes, behind_bytes } = site;
+        let place = Place::Gap { chain, gap, start, behind_bytes };
+        let plan = self.gather(place, &self.pieces(missing_bytes)?, behind_bytes > 0);
         let added_bytes: u64 = plan.steps.iter().map(Step::bytes).sum();
-        let room_bytes = self.mapper.chains.get(&chain).map_or(0, crate::chain::Chain::room_bytes);
-        Ok((added_bytes <= room_bytes).then_some(plan))
+        Ok((added_bytes <= gap.bytes).then_some(plan))
     }
 
-    /// The chain with the largest free tail, where it starts and where it ends. Where addresses are
-    /// scarce the tail may be empty: the room of an old chain comes before a new one.
-    fn largest_tail(&self) -> Option<(u64, u64, u64)> {
+    /// The gap of the heap's chains where least is missing. A large block in a chain of its own gives whole
+    /// handles back when it is freed, so a gap must save a good part of it. Where addresses are scarce it
+    /// need not save anything: an old gap comes before a new chain.
+    fn best_site(&self) -> Option<Site> {
         let core = self.job.heap.core.lock();
-        let scarce = !self.mapper.space.is_roomy(self.job.bytes());
+        let saves_from = match self.mapper.space.is_roomy(self.job.bytes()) {
+            true if self.job.bytes() >= LARGE_BYTES => self.job.bytes() / LARGE_SAVING_PART,
+            true => 1,
+            false => 0,
+        };
         let chains = self.mapper.chains.values().filter(|chain| chain.heap() == self.job.heap.index);
-        let tails = chains.filter_map(|chain| {
-            let top = chain.top().0;
-            let start = core.extents.ending_at(top).map_or(top, |tail| tail.start);
-            let start = start.next_multiple_of(self.job.alignment_bytes);
-            let missing_bytes = (start + self.job.bytes()).checked_sub(top)?;
-            let helps = start < top || (start == top && scarce);
-            (helps && missing_bytes <= chain.room_bytes()).then(|| (chain.at().0, start, top))
+        let sites = chains.flat_map(|chain| {
+            let gaps = chain.gaps().into_iter();
+            gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.job))
         });
-        tails.max_by_key(|&(_, start, end)| end - start)
+        let useful = sites.filter(|site| site.missing_bytes + saves_from <= self.job.bytes());
+        useful.min_by_key(|site| site.missing_bytes)
     }
 
     /// The pieces of `bytes`, rounded up to granules, by the heap's placement.
@@ -173,12 +216,13 @@ impl<'a> Planner<'a> {
         placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)
     }
 
-    fn gather(&mut self, place: Place, pieces: &[Piece]) -> Plan {
+    /// Sources for the pieces. `exact`: they must be filled to the byte.
+    fn gather(&mut self, place: Place, pieces: &[Piece], exact: bool) -> Plan {
         let placement = self.job.tenant.key.placement.clone();
         let fallbacks = &placement.fallbacks()[..self.job.fallbacks.min(placement.fallbacks().len())];
         let mut gathering = Gathering {
             job: self.job,
-            exact: pieces.len() > 1,
+            exact: exact || pieces.len() > 1,
             place,
             physical_bytes: BTreeMap::new(),
             markets: BTreeMap::new(),
@@ -236,10 +280,11 @@ impl Market {
         }
     }
 
-    /// The same without the free tail that the block will begin in.
+    /// The same without the free extents that the block will stand in.
     fn without(&self, place: Place) -> Self {
         let mut copy = self.clone();
-        if let Place::Extend { start, end, .. } = place {
+        if let Place::Gap { gap, start, behind_bytes, .. } = place {
+            let end = gap.end() + behind_bytes;
             for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
                 supply.retain(|candidate| candidate.at + candidate.bytes <= start || candidate.at >= end);
             }
@@ -332,10 +377,11 @@ impl Gathering<'_> {
         let mut rest = bytes.min(room_bytes - room_bytes % budget.granule_bytes);
         let left = bytes - rest;
         let handle_bytes = match grain {
-            Grain::Granule => budget.granule_bytes,
-            Grain::Policy => {
+            Grain::Policy if !self.job.ceilings.contains_key(&device) => {
                 handle_bytes(budget.granule_bytes, held, self.job.bytes(), mapper.settings.handle_bytes_max)
             }
+            // Where the driver has refused, what it has left is had in granules, if at all.
+            _ => budget.granule_bytes,
         };
         let forced_bytes = (held + rest).saturating_sub(budget.calm_bytes().max(held));
         self.cost.forced_bytes += forced_bytes;

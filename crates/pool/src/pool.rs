@@ -166,7 +166,8 @@ impl Pool {
     }
 
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may
-    /// use the pool. If any says that it has freed something, the request is tried once more.
+    /// use the pool. As long as any says that it has freed something, the request is tried again
+    /// and, where that was not enough, told again.
     pub fn on_shortage(&self, relief: Arc<Relief>) {
         self.engine.relief.write().push(relief);
     }

@@ -59,6 +59,13 @@ struct Taken {
     pending: Vec<Pending>,
 }
 
+/// A gap whose vacancy was taken out of its chain.
+#[derive(Clone, Copy)]
+struct Room {
+    chain: u64,
+    start: u64,
+}
+
 /// A handle on its way to its new place.
 struct Incoming {
     handle: Arc<PhysicalHandle>,
@@ -95,25 +102,26 @@ impl<'a> Stitch<'a> {
     }
 
     fn try_plan(&mut self, plan: &Plan) -> Result<u64, Setback> {
-        if let Place::Extend { start, end, .. } = plan.place {
-            self.take_tail(start, end)?;
+        if let Place::Gap { gap, start, behind_bytes, .. } = plan.place {
+            self.take_free(start, gap.start)?;
+            self.take_free(gap.end(), gap.end() + behind_bytes)?;
         }
         self.steal(&plan.steps)?;
         self.wait()?;
         self.provide(&plan.steps)?;
-        let (chain, vacancy) = self.find_room(plan)?;
+        let (room, vacancy) = self.find_room(plan)?;
         let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
         match map_run(vacancy, handles, &self.job.tenant.grants) {
-            Ok((run, rest)) => Ok(self.commit(plan.place, chain, run, rest)),
+            Ok((run, rest)) => Ok(self.commit(plan.place, room, run, rest)),
             Err(failure) => {
-                self.put_back_room(chain, failure.vacancies);
+                self.put_back_room(room, failure.vacancies);
                 Err(Setback::Refused(failure.error))
             }
         }
     }
 
-    /// Takes the free tail that the block will begin in, so that no hit takes it meanwhile.
-    fn take_tail(&mut self, start: u64, end: u64) -> Result<(), Setback> {
+    /// Takes free bytes that the block will stand in, so that no hit takes them meanwhile.
+    fn take_free(&mut self, start: u64, end: u64) -> Result<(), Setback> {
         let units = units_of(end - start);
         if units == 0 {
             return Ok(());
@@ -229,13 +237,13 @@ impl<'a> Stitch<'a> {
         Ok(())
     }
 
-    /// The vacancy to map in, and the chain it belongs to.
-    fn find_room(&mut self, plan: &Plan) -> Result<(u64, Vacancy), Setback> {
+    /// The vacancy to map in, and the gap it was taken from.
+    fn find_room(&mut self, plan: &Plan) -> Result<(Room, Vacancy), Setback> {
         let bytes: u64 = self.handles.iter().map(|incoming| incoming.handle.bytes()).sum();
-        if let Place::Extend { chain, .. } = plan.place {
-            let tail = self.mapper.chains.get_mut(&chain).filter(|chain| chain.room_bytes() >= bytes);
-            let vacancy = tail.and_then(Chain::take_tail).ok_or(Setback::Overtaken)?;
-            return Ok((chain, vacancy));
+        if let Place::Gap { chain, gap, .. } = plan.place {
+            let found = self.mapper.chains.get_mut(&chain);
+            let vacancy = found.and_then(|chain| chain.take_gap(gap.start)).ok_or(Setback::Overtaken)?;
+            return Ok((Room { chain, start: gap.start }, vacancy));
         }
         let granule_bytes = self.granule_bytes();
         let needed_bytes = bytes + granule_bytes;
@@ -252,8 +260,9 @@ impl<'a> Stitch<'a> {
         let chain = Chain::new(vacancy, self.job.heap.index, granule_bytes);
         let at = chain.at().0;
         self.mapper.chains.insert(at, chain);
-        let vacancy = self.mapper.chains.get_mut(&at).and_then(Chain::take_tail).ok_or(Setback::Overtaken)?;
-        Ok((at, vacancy))
+        let found = self.mapper.chains.get_mut(&at);
+        let vacancy = found.and_then(|chain| chain.take_gap(at)).ok_or(Setback::Overtaken)?;
+        Ok((Room { chain: at, start: at }, vacancy))
     }
 
     fn granule_bytes(&self) -> u64 {
@@ -261,37 +270,34 @@ impl<'a> Stitch<'a> {
         granules.max().unwrap_or(UNIT_BYTES)
     }
 
-    /// After a failed mapping: the chain gets its room again, or what was left of it in one piece.
-    fn put_back_room(&mut self, chain_at: u64, mut vacancies: Vec<Vacancy>) {
-        let Some(chain) = self.mapper.chains.get_mut(&chain_at) else { return };
-        let whole = vacancies.len() == 1 && vacancies[0].at() == chain.top();
-        chain.put_tail(if whole { vacancies.pop() } else { None });
+    /// After a failed mapping: the chain gets its room again, or what was left of it.
+    fn put_back_room(&mut self, room: Room, vacancies: Vec<Vacancy>) {
+        let Some(chain) = self.mapper.chains.get_mut(&room.chain) else { return };
+        chain.put_back(room.start, vacancies);
         if chain.slots().is_empty()
-            && let Some(vacancy) = self.mapper.chains.remove(&chain_at).and_then(Chain::into_vacancy)
+            && let Some(vacancy) = self.mapper.chains.remove(&room.chain).and_then(Chain::into_vacancy)
         {
             self.mapper.space.give_back(vacancy);
         }
     }
 
     /// Everything stands: old slots become stale, new ones current, and the block is entered.
-    fn commit(&mut self, place: Place, chain_at: u64, run: Vec<Mapping>, rest: Option<Vacancy>) -> u64 {
-        let run_start = run.first().map_or(chain_at, |mapping| mapping.at().0);
-        let run_end = run.last().map_or(run_start, |mapping| mapping.end().0);
+    fn commit(&mut self, place: Place, room: Room, run: Vec<Mapping>, rest: Option<Vacancy>) -> u64 {
+        let run_end = run.last().map_or(room.start, |mapping| mapping.end().0);
         let calm_bytes: BTreeMap<_, _> =
             self.mapper.budgets.iter().map(|(device, budget)| (*device, budget.calm_bytes())).collect();
+        let mut slots = Vec::with_capacity(run.len());
         for (mapping, incoming) in run.into_iter().zip(std::mem::take(&mut self.handles)) {
             let carried = self.leave_origin(incoming, &calm_bytes);
-            if let Some(chain) = self.mapper.chains.get_mut(&chain_at) {
-                chain.push(Slot::Current { mapping, carried });
-            }
+            slots.push(Slot::Current { mapping, carried });
         }
-        if let Some(chain) = self.mapper.chains.get_mut(&chain_at) {
-            chain.put_tail(rest);
+        if let Some(chain) = self.mapper.chains.get_mut(&room.chain) {
+            chain.fill(room.start, slots, rest);
         }
         self.taken.clear();
         let start = match place {
-            Place::Extend { start, .. } => start,
-            Place::New => run_start,
+            Place::Gap { start, .. } => start,
+            Place::New => room.start,
         };
         let end = start + self.job.bytes();
         let mut core = self.job.heap.core.lock();

@@ -1,6 +1,7 @@
 //! Gives memory back to the driver: what is wholly free and past every stream.
 
-use crate::candidate::{Candidate, Wanted, candidates};
+use crate::candidate::{Candidate, Wanted, candidates, fences};
+use crate::chain::Slot;
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::unit::units_of;
@@ -63,6 +64,30 @@ impl Mapper {
                 }
             }
         }
+        self.release(heap, taken)
+    }
+
+    /// Releases those of a heap's candidates, in address order, that are still free and past every
+    /// stream. True if it was any.
+    pub(crate) fn release_passed(&mut self, heap: &Heap, found: &[Candidate]) -> Result<bool, Error> {
+        let mut taken = Vec::new();
+        {
+            let standing = found.iter().filter_map(|candidate| Some((*candidate, self.slot_holding(candidate.at)?)));
+            let (found, slots): (Vec<Candidate>, Vec<&Slot>) = standing.unzip();
+            let mut core = heap.core.lock();
+            for (candidate, fences) in found.iter().zip(fences(&core, &slots)) {
+                if fences.is_empty() && core.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
+                    taken.push(*candidate);
+                }
+            }
+        }
+        let any = !taken.is_empty();
+        self.release(heap, taken).map(|()| any)
+    }
+
+    /// Unmaps and releases handles whose bytes were taken out of their heap. What the driver refuses goes
+    /// back there.
+    fn release(&mut self, heap: &Heap, taken: Vec<Candidate>) -> Result<(), Error> {
         let mut refusal = None;
         for candidate in taken {
             match self.unmap(Address(candidate.at)) {

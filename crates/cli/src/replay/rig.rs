@@ -4,6 +4,7 @@ use super::script::Script;
 use crate::args::{Capacity, ReplayArgs};
 use crate::session::Session;
 use crate::work::Lane;
+use crate::{bytes, machine};
 use anyhow::{Result, bail};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,6 +57,9 @@ impl Rig {
                 ..HostConfig::default()
             },
         )?;
+        if args.check && session.host.is_some() {
+            demand_memory(script, limit_bytes)?;
+        }
         let there = session.driver.devices()?.len();
         if there < usize::from(count) {
             bail!("{count} devices are needed, the driver has {there}: use --driver host, or fewer --devices");
@@ -81,6 +85,21 @@ impl Rig {
         } else if self.is_paced {
             std::thread::sleep(Duration::from_micros(time_us).saturating_sub(self.started.elapsed()));
         }
+    }
+}
+
+/// Patterns on the host driver take memory of this machine, and whoever takes too much is ended by the system.
+fn demand_memory(script: &Script, limit_bytes: Option<u64>) -> Result<()> {
+    let of_device = |device| script.peak_live_bytes(device).min(limit_bytes.unwrap_or(u64::MAX));
+    let needed_bytes: u64 = (0..script.devices.len()).map(of_device).sum();
+    match machine::available_bytes() {
+        Some(there_bytes) if needed_bytes > there_bytes / 10 * 9 => bail!(
+            "--check on the host driver fills {}, this machine has {} to give: use --scale {:.3} or less",
+            bytes::show(needed_bytes),
+            bytes::show(there_bytes),
+            script.scale() * there_bytes as f64 * 0.8 / needed_bytes as f64
+        ),
+        _ => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Figures {
     /// Devices.
     pub devices: u16,
     /// Threads.
-    pub threads: u16,
+    pub threads: usize,
     /// Streams that the threads shared.
     pub streams: usize,
     /// Wall clock.
@@ -71,8 +71,18 @@ pub struct Figures {
     pub failures: Vec<String>,
 }
 
-/// What was seen of a run.
+/// What a run was, and what was seen of it.
 pub struct Outcome {
+    /// The driver's name.
+    pub driver: &'static str,
+    /// Devices.
+    pub devices: u16,
+    /// Shared streams.
+    pub streams: usize,
+    /// Wall clock.
+    pub seconds: f64,
+    /// What the random choices began with.
+    pub seed: u64,
     /// Of all threads.
     pub counts: Vec<Counts>,
     /// The pool's figures when all was freed.
@@ -88,9 +98,9 @@ pub struct Outcome {
 }
 
 impl Figures {
-    /// Sums up and judges. The caller fills in what was asked for.
+    /// Sums up and judges.
     pub fn new(outcome: Outcome) -> Self {
-        let Outcome { counts, stats, tally, left, calls_failed, mut failures } = outcome;
+        let Outcome { counts, stats, tally, left, mut failures, .. } = outcome;
         let sum = |of: fn(&Counts) -> u64| counts.iter().map(of).sum::<u64>();
         let quarantined = stats.quarantined;
         let leaked_handles = left.handles.saturating_sub(quarantined);
@@ -108,11 +118,11 @@ impl Figures {
             }
         }
         Self {
-            driver: "",
-            devices: 0,
-            threads: 0,
-            streams: 0,
-            seconds: 0.0,
+            driver: outcome.driver,
+            devices: outcome.devices,
+            threads: counts.len(),
+            streams: outcome.streams,
+            seconds: outcome.seconds,
             ops: sum(|counts| counts.ops),
             allocs: sum(|counts| counts.allocs),
             frees: sum(|counts| counts.frees),
@@ -125,7 +135,7 @@ impl Figures {
             access_faults: tally.faults.len() as u64,
             refused: sum(|counts| counts.refused),
             errors: sum(|counts| counts.errors),
-            calls_failed,
+            calls_failed: outcome.calls_failed,
             quarantined,
             peak_physical_bytes: stats.devices.iter().map(|device| device.physical_peak_bytes).sum(),
             misses: stats.misses,
@@ -135,7 +145,7 @@ impl Figures {
             leaked_handles,
             leaked_reservations,
             leaked_events,
-            seed: 0,
+            seed: outcome.seed,
             ok: failures.is_empty(),
             failures,
         }

@@ -11,6 +11,8 @@ pub struct Holding {
     pub owner: Owner,
     /// Whether every device may use it, and not only the owner's.
     pub is_open: bool,
+    /// Whether another stream may still be reading it, so that nobody may write.
+    pub is_read_elsewhere: bool,
     seed: u64,
     /// What of it bears the pattern.
     cover: Cover,
@@ -40,7 +42,7 @@ const PIECE_BYTES: u64 = 4 << 10;
 impl Holding {
     /// A block just allocated; nothing is in it yet.
     pub const fn new(held: Held, owner: Owner, is_open: bool, cover: Cover) -> Self {
-        Self { held, owner, is_open, seed: 0, cover }
+        Self { held, owner, is_open, is_read_elsewhere: false, seed: 0, cover }
     }
 
     /// How long it is.

@@ -79,7 +79,10 @@ impl Rig {
         }
         let capacity_bytes = if session.host.is_some() { host_bytes } else { args.capacity.unwrap_or(CUDA_BYTES) };
         let faulty = args.faults.then(|| Faulty::new(session.driver.clone()));
-        let below: Arc<dyn Driver> = faulty.clone().map_or_else(|| session.driver.clone(), |faulty| faulty);
+        let below: Arc<dyn Driver> = match &faulty {
+            Some(faulty) => faulty.clone(),
+            None => session.driver.clone(),
+        };
         let metered = Metered::timed(below);
         let devices: Vec<DeviceId> = (0..args.devices).map(DeviceId).collect();
         let is_meshed = is_meshed(&*session.driver, &devices)?;

@@ -202,12 +202,16 @@ impl Worker {
     fn rewrite(&mut self, rig: &Rig, mut holding: Holding) -> Result<()> {
         let lane = lane(rig, &self.private, holding.owner);
         holding.verify(lane)?;
-        holding.fill(lane, self.dice.seed())?;
+        if !holding.is_read_elsewhere {
+            holding.fill(lane, self.dice.seed())?;
+        }
+        self.note(rig, "rewrites", Some(&holding), String::new);
         self.hold(holding);
         Ok(())
     }
 
-    /// Another stream uses a block, in the order that events give; then its owner does again.
+    /// Another stream uses a block, after its owner. What it writes its owner waits for; what it only
+    /// reads nobody waits for but the pool, after the free.
     fn lend(&mut self, rig: &Rig, mut holding: Holding) -> Result<()> {
         let (owner, number) = (holding.owner, self.dice.below(rig.lanes.len()));
         let (own, user) = (lane(rig, &self.private, owner), &rig.lanes[number]);
@@ -221,9 +225,11 @@ impl Worker {
         }
         user.follow(own)?;
         holding.verify(user)?;
-        if self.dice.once_in(2) {
+        if !holding.is_read_elsewhere && self.dice.once_in(2) {
             holding.fill(user, self.dice.seed())?;
             own.follow(user)?;
+        } else {
+            holding.is_read_elsewhere = true;
         }
         self.counts.lends += 1;
         self.note(rig, "lends", Some(&holding), || format!("to shared stream {number}"));

@@ -1,0 +1,392 @@
+/*
+ * stitchpool: one address range over every GPU, and a memory pool on it that never fragments.
+ *
+ * Rules of all functions
+ * - The answer is a status. On any but STITCHPOOL_OK nothing has changed and nothing was written,
+ *   unless the function says otherwise; stitchpool_last_error() has the words, on the same thread.
+ * - Drivers and pools are handles: numbers in a pointer's clothes, compared and never followed. One
+ *   that was closed, or never given out, is STITCHPOOL_INVALID_HANDLE; null is STITCHPOOL_NULL_POINTER.
+ * - Any other pointer must be null (a status where the function does not allow it) or point to what
+ *   its type says until the call returns. Pointers to device memory are never followed.
+ * - Structs are passed by pointer. Those that begin with `struct_size` may get more fields behind the
+ *   ones they have: set struct_size to sizeof the struct, and all that you do not use to 0.
+ * - Sizes are bytes, times microseconds; the names end with the unit.
+ * - Every function may be called from any thread, at the same time, with the same pool. Closing waits
+ *   for calls that are under way on other threads.
+ * - Devices are the driver's ordinals; STITCHPOOL_HOST is the host as a place for memory.
+ * - A raw stream is the driver's own handle (CUstream or cudaStream_t) of a live stream in the primary
+ *   context of its device. The driver gives a destroyed stream's handle to a new one: retire a stream
+ *   before you destroy it. 0 and 1 are the legacy default stream, 2 the calling thread's default
+ *   stream; a program that is built for per-thread default streams passes 2 where it says 0.
+ */
+#ifndef STITCHPOOL_H
+#define STITCHPOOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STITCHPOOL_VERSION_MAJOR 0
+#define STITCHPOOL_VERSION_MINOR 1
+#define STITCHPOOL_VERSION_PATCH 0
+#define STITCHPOOL_VERSION \
+    (STITCHPOOL_VERSION_MAJOR * 1000000 + STITCHPOOL_VERSION_MINOR * 1000 + STITCHPOOL_VERSION_PATCH)
+
+/* What a function answers. The numbers never change; new ones may be added. */
+typedef int32_t stitchpool_status;
+enum {
+    STITCHPOOL_OK = 0,
+    STITCHPOOL_OUT_OF_MEMORY = 1,      /* after everything was tried; the words say what holds the rest */
+    STITCHPOOL_NULL_POINTER = 2,       /* a pointer that must point somewhere does not */
+    STITCHPOOL_INVALID_HANDLE = 3,     /* not an open driver or pool */
+    STITCHPOOL_INVALID_ARGUMENT = 4,   /* a value that cannot be */
+    STITCHPOOL_INVALID_SIZE = 5,       /* 0, or more than any device could ever hold */
+    STITCHPOOL_INVALID_ALIGNMENT = 6,  /* no power of two, or above the granule */
+    STITCHPOOL_UNKNOWN_ADDRESS = 7,    /* not the address of a live block of this pool */
+    STITCHPOOL_UNKNOWN_STREAM = 8,     /* not a registered stream of this pool, or retired */
+    STITCHPOOL_UNKNOWN_DEVICE = 9,     /* not a device of this pool or driver */
+    STITCHPOOL_UNREACHABLE = 10,       /* a device cannot reach the memory of another */
+    STITCHPOOL_NO_RIGHTS = 11,         /* the stream's device may not use the block */
+    STITCHPOOL_OUT_OF_RANGE = 12,      /* a part reaches beyond its block */
+    STITCHPOOL_TOO_MANY = 13,          /* a limit on the number of things is reached */
+    STITCHPOOL_TOO_SMALL = 14,         /* your array: what fits was written, and how much there is */
+    STITCHPOOL_IN_USE = 15,            /* blocks are live */
+    STITCHPOOL_BUSY = 16,              /* calls are under way that do not end */
+    STITCHPOOL_UNAVAILABLE = 17,       /* no such driver on this machine */
+    STITCHPOOL_NOT_SUPPORTED = 18,     /* the driver or platform cannot do this */
+    STITCHPOOL_NOT_PERMITTED = 19,     /* it could, but this process may not */
+    STITCHPOOL_OUT_OF_RESOURCES = 20,  /* addresses, mappings or descriptors have run out */
+    STITCHPOOL_CAPTURE = 21,           /* a capture forbids it */
+    STITCHPOOL_TIMEOUT = 22,           /* the GPU was not done in time */
+    STITCHPOOL_ILLEGAL_ADDRESS = 23,   /* work touched an address it had no rights to: the context is lost */
+    STITCHPOOL_DEINITIALIZED = 24,     /* the driver is shut down: the process is ending */
+    STITCHPOOL_DRIVER = 25,            /* another refusal of the driver */
+    STITCHPOOL_INTERNAL = 26           /* a fault of this library: open a new pool, and please report it */
+};
+
+/* The host as a place for memory. */
+#define STITCHPOOL_HOST (-1)
+/* No limit; not known. */
+#define STITCHPOOL_ALL UINT64_MAX
+
+typedef struct stitchpool_driver stitchpool_driver;
+typedef struct stitchpool_pool stitchpool_pool;
+/* A stream that is registered with a pool; never 0. */
+typedef uint64_t stitchpool_stream;
+
+/* ---- The library ---- */
+
+/* Its version, as STITCHPOOL_VERSION counts. Equal major numbers (and, at 0, minor ones) fit. */
+uint32_t stitchpool_version(void);
+/* The words of this thread's latest refusal, until its next; empty if there was none. Not null. */
+const char *stitchpool_last_error(void);
+/* A status as it is spelled above. Not null. */
+const char *stitchpool_status_name(stitchpool_status status);
+
+/* ---- Drivers ---- */
+
+/* stitchpool_driver_options.kind, stitchpool_driver_info.kind */
+enum {
+    STITCHPOOL_DRIVER_AUTO = 0, /* cuda where it is available, else host */
+    STITCHPOOL_DRIVER_CUDA = 1,
+    STITCHPOOL_DRIVER_HOST = 2  /* memory of this process, without a GPU */
+};
+
+/* Which driver, and what the host driver shall look like. 0 is each field's default. */
+typedef struct stitchpool_driver_options {
+    size_t struct_size;
+    int32_t kind;
+    uint32_t host_devices;         /* 1; at most 63 */
+    uint64_t host_capacity_bytes;  /* of each device; 139.75 GiB */
+    uint64_t host_granule_bytes;   /* a power of two; 2 MiB */
+} stitchpool_driver_options;
+
+typedef struct stitchpool_driver_info {
+    size_t struct_size;
+    int32_t kind;
+    uint32_t device_count;
+} stitchpool_driver_info;
+
+typedef struct stitchpool_device_info {
+    size_t struct_size;
+    int32_t device;
+    uint32_t reserved;
+    uint64_t total_bytes;
+    uint64_t granule_bytes; /* the unit of handles; the greatest alignment of a block */
+    uint8_t uuid[16];       /* the same in every process */
+    char name[256];
+} stitchpool_device_info;
+
+/* stitchpool_device_link */
+enum {
+    STITCHPOOL_LINK_NONE = 0,
+    STITCHPOOL_LINK_BUS = 1,
+    STITCHPOOL_LINK_DIRECT = 2,
+    STITCHPOOL_LINK_OWN = 3
+};
+
+/*
+ * Opens a driver; null options are all defaults. STITCHPOOL_UNAVAILABLE: there is no such driver here,
+ * and the words say what is missing. With AUTO the host driver is taken then, the answer is
+ * STITCHPOOL_OK, and stitchpool_last_error() still says why it is not CUDA (else it is empty).
+ */
+stitchpool_status stitchpool_driver_open(const stitchpool_driver_options *options, stitchpool_driver **driver);
+/* Closes a driver. Pools that were made with it go on. */
+stitchpool_status stitchpool_driver_close(stitchpool_driver *driver);
+stitchpool_status stitchpool_driver_describe(const stitchpool_driver *driver, stitchpool_driver_info *info);
+/* What does not change about a device. Makes no context there. */
+stitchpool_status stitchpool_device_describe(const stitchpool_driver *driver, int32_t device,
+                                             stitchpool_device_info *info);
+/* A device's memory now, other processes included. With CUDA it makes the device's primary context. */
+stitchpool_status stitchpool_device_memory(const stitchpool_driver *driver, int32_t device, uint64_t *free_bytes,
+                                           uint64_t *total_bytes);
+/* How device `from` reaches memory of device `to`. */
+stitchpool_status stitchpool_device_link(const stitchpool_driver *driver, int32_t from, int32_t to, int32_t *link);
+
+/* Streams for programs that have no others: tests, and the host driver. The same verbs as the driver's own. */
+stitchpool_status stitchpool_driver_stream_create(const stitchpool_driver *driver, int32_t device, void **raw_stream);
+stitchpool_status stitchpool_driver_stream_destroy(const stitchpool_driver *driver, int32_t device, void *raw_stream);
+/* Waits until all that is queued on the stream is done. */
+stitchpool_status stitchpool_driver_stream_finish(const stitchpool_driver *driver, int32_t device, void *raw_stream);
+
+/* ---- Pools ---- */
+
+/* stitchpool_settings.handle_kind: how memory may leave the process */
+enum {
+    STITCHPOOL_HANDLE_PRIVATE = 0,
+    STITCHPOOL_HANDLE_FILE_DESCRIPTOR = 1,
+    STITCHPOOL_HANDLE_FABRIC = 2
+};
+
+/* Begin with stitchpool_settings_default(). */
+typedef struct stitchpool_settings {
+    size_t struct_size;
+    const int32_t *devices;     /* the devices memory may come from */
+    size_t device_count;        /* 0: all that the driver has */
+    uint64_t limit_bytes;       /* the pool holds at most so much of each device; STITCHPOOL_ALL */
+    uint64_t headroom_bytes;    /* forced growth ends so far below the limit */
+    uint64_t handle_bytes_max;  /* the largest handle; with one granule, whole granules always suffice */
+    uint64_t address_bytes;     /* addresses to reserve; 0: the pool's choice */
+    uint64_t wait_max_us;       /* how long the CPU may wait for pending memory before a request fails */
+    uint64_t seal_pause_us;     /* a stream's frees are sealed at most this often */
+    uint64_t decay_us;          /* memory not needed for so long may be given back */
+    int32_t handle_kind;
+    int32_t stream_waits;       /* 1: a stream may be made to wait for another's frees; 0: never */
+} stitchpool_settings;
+
+/* What a trim has done. */
+typedef struct stitchpool_trimmed {
+    size_t struct_size;
+    uint64_t released_bytes; /* given back to the driver */
+    uint64_t waiting_bytes;  /* free, but some stream may still be using them */
+} stitchpool_trimmed;
+
+/* Fills in the defaults. Set struct_size before. */
+stitchpool_status stitchpool_settings_default(stitchpool_settings *settings);
+/* Makes a pool on a driver; null settings are the defaults. */
+stitchpool_status stitchpool_pool_create(const stitchpool_driver *driver, const stitchpool_settings *settings,
+                                         stitchpool_pool **pool);
+/*
+ * Destroys a pool, after its streams have done what is queued on them, and gives everything back.
+ * STITCHPOOL_IN_USE: blocks are live; the words say how many and how many bytes. STITCHPOOL_TIMEOUT or
+ * another refusal of the driver: a stream is not done, or was destroyed before it was retired.
+ * STITCHPOOL_BUSY: a call of another thread does not end, or this is called from inside a callback.
+ * The pool can be used as before then.
+ */
+stitchpool_status stitchpool_pool_destroy(stitchpool_pool *pool);
+/*
+ * Destroys a pool whatever is live. Memory that may be in use, by live blocks or by streams that do not
+ * finish, is left standing until the process ends: its addresses stay good, and nobody can free it.
+ */
+stitchpool_status stitchpool_pool_destroy_leaking(stitchpool_pool *pool);
+
+/*
+ * Gives back to the driver what is wholly free and past every stream; waits for nothing. `trimmed` may
+ * be null. Where the driver refuses some of it, the answer says so, and `trimmed` what was done.
+ */
+stitchpool_status stitchpool_trim(const stitchpool_pool *pool, stitchpool_trimmed *trimmed);
+/* The same, after the streams have done what is queued so far: each for wait_max_us at most. */
+stitchpool_status stitchpool_trim_and_wait(const stitchpool_pool *pool, stitchpool_trimmed *trimmed);
+
+/* ---- Streams ---- */
+
+/* Registers a live stream. One that is registered already keeps its number. */
+stitchpool_status stitchpool_stream_register(const stitchpool_pool *pool, int32_t device, void *raw_stream,
+                                             stitchpool_stream *stream);
+/*
+ * Nothing more will be queued on the stream: call it before the stream is destroyed. Its blocks may
+ * still be freed, and its memory serves the other streams.
+ */
+stitchpool_status stitchpool_stream_retire(const stitchpool_pool *pool, stitchpool_stream stream);
+/* The same, by the driver's handle. */
+stitchpool_status stitchpool_stream_retire_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream);
+
+/* ---- Blocks ---- */
+
+/* stitchpool_request.placement: what `pieces` means */
+enum {
+    STITCHPOOL_PLACE_DEFAULT = 0,     /* no pieces: on the stream's device */
+    STITCHPOOL_PLACE_HOME = 1,        /* one piece: all on its device */
+    STITCHPOOL_PLACE_SPILL = 2,       /* on the first device that has room, the rest on the next */
+    STITCHPOOL_PLACE_ROUND_ROBIN = 3, /* stripes of stripe_bytes, dealt to the devices in turn */
+    STITCHPOOL_PLACE_WEIGHTED = 4,    /* one run a device, in proportion to the weights */
+    STITCHPOOL_PLACE_SHARDS = 5       /* exactly these runs of whole granules, in this order */
+};
+
+typedef struct stitchpool_piece {
+    int32_t device;
+    uint32_t weight; /* WEIGHTED alone */
+    uint64_t bytes;  /* SHARDS alone */
+} stitchpool_piece;
+
+/* What a block shall be. All but the size and the stream may be 0. */
+typedef struct stitchpool_request {
+    size_t struct_size;
+    uint64_t bytes;
+    stitchpool_stream stream;
+    uint64_t alignment_bytes; /* a power of two, at most the granule; 0: 512 */
+    const stitchpool_piece *pieces;
+    size_t piece_count;
+    const int32_t *readers;   /* devices that may use it too */
+    size_t reader_count;
+    uint64_t stripe_bytes;    /* ROUND_ROBIN alone: whole granules */
+    int32_t placement;
+    uint32_t reserved;
+} stitchpool_request;
+
+/* Allocates at least `bytes` for work of a stream, on its device. The content is undefined. */
+stitchpool_status stitchpool_alloc(const stitchpool_pool *pool, stitchpool_stream stream, uint64_t bytes,
+                                   void **address);
+/* Allocates with all that can be asked for. `block_bytes`, which may be null, gets the block's length. */
+stitchpool_status stitchpool_alloc_request(const stitchpool_pool *pool, const stitchpool_request *request,
+                                           void **address, uint64_t *block_bytes);
+/* As stitchpool_alloc, by the driver's handle; registers the stream if it is new. */
+stitchpool_status stitchpool_alloc_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream, uint64_t bytes,
+                                       void **address);
+
+/*
+ * Frees a block, in the order of the stream it was allocated for: what is queued there so far may still
+ * use it. From any thread. Null is nothing, and STITCHPOOL_OK.
+ */
+stitchpool_status stitchpool_free(const stitchpool_pool *pool, void *address);
+/* Frees a block after what is queued so far on its own stream and on `stream`. */
+stitchpool_status stitchpool_free_on(const stitchpool_pool *pool, void *address, stitchpool_stream stream);
+/*
+ * The same, by the driver's handle of a live stream; registers it if it is new. Where the block was
+ * used on its own stream alone, which may be destroyed by now, stitchpool_free() needs no stream.
+ */
+stitchpool_status stitchpool_free_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream, void *address);
+/* The block is used on `stream` too: once freed, it is not reused before what is queued there then is done. */
+stitchpool_status stitchpool_record_use(const stitchpool_pool *pool, void *address, stitchpool_stream stream);
+/* The same, by the driver's handle; registers the stream if it is new. */
+stitchpool_status stitchpool_record_use_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream,
+                                            void *address);
+
+/* ---- When memory is short ---- */
+
+typedef struct stitchpool_shortage {
+    size_t struct_size;
+    uint64_t asked_bytes;
+    uint64_t missing_bytes;
+    const char *text; /* what holds the rest; valid during the call */
+} stitchpool_shortage;
+
+/*
+ * Asked before a request fails; answers not 0 if it has freed something, and the request is tried once
+ * more. No lock is held: it may use the pool, but not destroy one. It runs on the thread that asked for
+ * memory, by several at once if several did, and does not throw.
+ */
+typedef int32_t (*stitchpool_relief)(const stitchpool_shortage *shortage, void *user_data);
+
+/* Asks `relief` from now on, instead of the one before; null: nobody. Calls of that one may still be running. */
+stitchpool_status stitchpool_on_shortage(const stitchpool_pool *pool, stitchpool_relief relief, void *user_data);
+
+/* ---- Looking ---- */
+
+/* Figures of a pool. The bytes are sums over its devices. */
+typedef struct stitchpool_stats {
+    size_t struct_size;
+    uint64_t allocs;
+    uint64_t frees;
+    uint64_t hits;             /* served without a driver call */
+    uint64_t misses;
+    uint64_t handles_created;
+    uint64_t handles_released;
+    uint64_t handles_aliased;  /* taken from one place to another */
+    uint64_t handles_unmapped;
+    uint64_t stale_mappings;   /* left by their handle, to be taken down */
+    uint64_t stream_waits;     /* times that one stream was made to wait for another */
+    uint64_t cpu_waits;        /* times that the CPU waited for the GPU */
+    uint64_t live_blocks;
+    uint64_t quarantined;      /* things the driver refused to take back */
+    uint64_t forced_bytes;     /* created beyond the highest live bytes of that time */
+    uint64_t metadata_bytes;   /* host memory of the pool itself */
+    uint64_t physical_bytes;
+    uint64_t live_bytes;
+    uint64_t free_bytes;
+    uint64_t pending_bytes;
+    uint64_t stranded_bytes;
+    uint64_t quarantined_bytes;
+} stitchpool_stats;
+
+/* What holds a device's memory. */
+typedef struct stitchpool_device_stats {
+    size_t struct_size;
+    int32_t device;
+    uint32_t reserved;
+    uint64_t limit_bytes;         /* the pool may hold so much */
+    uint64_t physical_bytes;      /* it holds so much */
+    uint64_t live_bytes;          /* in live blocks */
+    uint64_t free_bytes;          /* in wholly free handles and idle ones */
+    uint64_t pending_bytes;       /* freed, but other streams may still be using them */
+    uint64_t stranded_bytes;      /* free in partly used handles */
+    uint64_t quarantined_bytes;   /* out of use: the driver refused to take them back */
+    uint64_t device_free_bytes;   /* free outside the pool; STITCHPOOL_ALL: not known */
+    uint64_t physical_peak_bytes;
+    uint64_t live_peak_bytes;     /* lowered by decay */
+} stitchpool_device_stats;
+
+/* A run of addresses that one physical handle stands behind. */
+typedef struct stitchpool_segment {
+    void *address;
+    uint64_t bytes;
+    uint64_t handle;       /* the driver's value */
+    uint64_t offset_bytes; /* where in the handle the run begins */
+    int32_t device;
+    uint32_t reserved;
+} stitchpool_segment;
+
+stitchpool_status stitchpool_pool_stats(const stitchpool_pool *pool, stitchpool_stats *stats);
+stitchpool_status stitchpool_pool_device_stats(const stitchpool_pool *pool, int32_t device,
+                                               stitchpool_device_stats *stats);
+
+/*
+ * These fill an array of yours and set the count to how many there are. STITCHPOOL_TOO_SMALL: as many as
+ * fit were written. With a capacity of 0 the array may be null.
+ */
+
+/* The devices that a pool's memory may come from. */
+stitchpool_status stitchpool_pool_devices(const stitchpool_pool *pool, int32_t *devices, size_t capacity,
+                                          size_t *count);
+/* Every piece of memory behind `bytes` from `address` on, which lie in one live block. */
+stitchpool_status stitchpool_segments(const stitchpool_pool *pool, const void *address, uint64_t bytes,
+                                      stitchpool_segment *segments, size_t capacity, size_t *count);
+/*
+ * The address ranges that have memory, one line each: the first address, and one letter a granule (A for
+ * device 0, B for device 1 and so on, h for the host, . where memory was taken away). The text ends with
+ * a zero, which counts, even where it is cut.
+ */
+stitchpool_status stitchpool_pictures(const stitchpool_pool *pool, char *text, size_t capacity, size_t *length);
+
+/* The live block that holds an address. `bytes` may be null. */
+stitchpool_status stitchpool_block_of(const stitchpool_pool *pool, const void *address, void **start,
+                                      uint64_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

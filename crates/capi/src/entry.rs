@@ -1,0 +1,10 @@
+//! The functions of the header. Each names its arguments' conditions there, under "Rules of all
+//! functions"; here they are read, handed on, and the answer is written.
+
+pub mod alloc;
+pub mod driver;
+pub mod free;
+pub mod look;
+pub mod pool;
+pub mod stream;
+pub mod version;

@@ -1,0 +1,91 @@
+//! Allocating.
+
+use super::driver::value_of;
+use crate::boundary::{PoolHandle, with_pool};
+use crate::place::Place;
+use crate::record::read;
+use crate::shape::{CRequest, device_of};
+use crate::status::Status;
+use std::ffi::c_void;
+use stitchpool_driver::Address;
+use stitchpool_pool::Request;
+
+/// Allocates a block on the stream's own device.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_alloc(
+    pool: *const PoolHandle,
+    stream: u64,
+    bytes: u64,
+    address: *mut *mut c_void,
+) -> Status {
+    with_pool(pool, |open| {
+        // SAFETY: the caller answers for `address`.
+        let place = unsafe { Place::of(address, "address") }?;
+        let block = open.pool.alloc(&Request::new(bytes, open.stream(stream)?))?;
+        place.put(pointer_to(block.address));
+        Ok(())
+    })
+}
+
+/// Allocates a block with all that can be asked for. `block_bytes` may be null.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_alloc_request(
+    pool: *const PoolHandle,
+    request: *const CRequest,
+    address: *mut *mut c_void,
+    block_bytes: *mut u64,
+) -> Status {
+    with_pool(pool, |open| {
+        // SAFETY: the caller answers for both places.
+        let (place, length) = unsafe { (Place::of(address, "address")?, Place::wanted(block_bytes, "block_bytes")?) };
+        // SAFETY: the caller answers for `request`.
+        let request = unsafe { read(request, CRequest::NOTHING) }?;
+        // SAFETY: the caller answers for its lists.
+        let block = open.pool.alloc(&unsafe { request.understood(open) }?)?;
+        place.put(pointer_to(block.address));
+        if let Some(length) = length {
+            length.put(block.bytes);
+        }
+        Ok(())
+    })
+}
+
+/// Allocates a block for a stream by the driver's handle; registers the stream if it is new.
+///
+/// # Safety
+/// - As the header's rules say; `raw_stream` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_alloc_raw(
+    pool: *const PoolHandle,
+    device: i32,
+    raw_stream: *mut c_void,
+    bytes: u64,
+    address: *mut *mut c_void,
+) -> Status {
+    with_pool(pool, |open| {
+        // SAFETY: the caller answers for `address`.
+        let place = unsafe { Place::of(address, "address") }?;
+        // SAFETY: the caller says that the stream is live.
+        let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
+        let block = open.pool.alloc(&Request::new(bytes, stream.id))?;
+        place.put(pointer_to(block.address));
+        Ok(())
+    })
+}
+
+#[inline]
+pub(super) fn pointer_to(address: Address) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address.0 as usize)
+}
+
+/// The address in a pointer of the caller's, which nobody follows here.
+#[inline]
+pub(super) fn address_of(pointer: *const c_void) -> Address {
+    Address(pointer.addr() as u64)
+}

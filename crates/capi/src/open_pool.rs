@@ -1,0 +1,205 @@
+//! A pool that was opened for C, with what its callers' numbers and callbacks mean.
+
+use crate::raw_streams::{Key, RawStreams, Registered};
+use crate::refusal::{Refusal, Result};
+use crate::relay::Relay;
+use crate::roster::Roster;
+use crate::status::Status;
+use crate::table::Table;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stitchpool_driver::{DeviceId, Driver, RawStream};
+use stitchpool_pool::{Pool, Settings, StreamId};
+
+/// All pools that are open.
+pub(crate) static POOLS: Table<OpenPool> = Table::new("pool", 2);
+
+/// A pool and its callers' names for things.
+pub(crate) struct OpenPool {
+    pub(crate) pool: Pool,
+    pub(crate) relay: Arc<Relay>,
+    driver: Arc<dyn Driver>,
+    roster: Roster,
+    raw_streams: RawStreams,
+}
+
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+impl OpenPool {
+    pub(crate) fn new(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
+        let pool = Pool::new(driver.clone(), settings)?;
+        let relay = Arc::new(Relay::default());
+        let asked = relay.clone();
+        pool.on_shortage(Arc::new(move |shortage| asked.ask(shortage)));
+        let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
+        let (roster, raw_streams) = (Roster::new(number as u32), RawStreams::new(number));
+        Ok(Self { pool, relay, driver, roster, raw_streams })
+    }
+
+    /// The stream that a number names.
+    #[inline]
+    pub(crate) fn stream(&self, number: u64) -> Result<StreamId> {
+        self.roster.find(number)
+    }
+
+    /// The stream that a driver's handle value means now; registers it if it is new.
+    ///
+    /// # Safety
+    /// - `value` names a live stream of the device's primary context.
+    #[inline]
+    pub(crate) unsafe fn raw_stream(&self, device: DeviceId, value: u64) -> Result<Registered> {
+        // SAFETY: the caller answers for the stream.
+        let key = unsafe { Key::of(&*self.driver, device, value) }?;
+        self.raw_streams.find(key).map_or_else(|| self.enter(key), Ok)
+    }
+
+    /// Retires the stream that a driver's handle value means now.
+    ///
+    /// # Safety
+    /// - `value` names a live stream of the device's primary context.
+    pub(crate) unsafe fn retire_raw(&self, device: DeviceId, value: u64) -> Result<()> {
+        // SAFETY: the caller answers for the stream.
+        let key = unsafe { Key::of(&*self.driver, device, value) }?;
+        let registered = self.raw_streams.find(key).ok_or_else(|| {
+            let words = format!("stream {value:#x} of {device} is not registered with this pool");
+            Refusal::new(Status::UnknownStream, words)
+        })?;
+        self.retire(registered.number)
+    }
+
+    /// Retires the stream that a number names.
+    pub(crate) fn retire(&self, number: u64) -> Result<()> {
+        self.pool.retire(self.roster.find(number)?)?;
+        self.raw_streams.forget(number);
+        Ok(())
+    }
+
+    #[cold]
+    fn enter(&self, key: Key) -> Result<Registered> {
+        for orphan in self.raw_streams.take_orphans() {
+            // One that cannot be retired stays registered, which costs memory and nothing else.
+            let _ = self.pool.retire(orphan.id);
+        }
+        self.raw_streams.enter(key, |stream| self.register(stream))
+    }
+
+    fn register(&self, stream: RawStream) -> Result<Registered> {
+        let id = self.pool.register(stream)?;
+        Ok(Registered { number: self.roster.enter(id)?, id })
+    }
+
+    /// Refuses while blocks are live.
+    pub(crate) fn may_go(&self) -> Result<()> {
+        let stats = self.pool.stats();
+        if stats.live_blocks == 0 {
+            return Ok(());
+        }
+        let live_bytes: u64 = stats.devices.iter().map(|device| device.holdings.live_bytes).sum();
+        let words = format!(
+            "{} blocks of {live_bytes} bytes are live: free them, or leave them standing with stitchpool_pool_destroy_leaking",
+            stats.live_blocks
+        );
+        Err(Refusal::new(Status::InUse, words))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use stitchpool_driver::host::{HostConfig, HostDriver};
+    use stitchpool_driver::{Kernels, host};
+
+    pub(crate) fn pool_on_host() -> Pool {
+        Pool::new(HostDriver::new(HostConfig::default()).unwrap(), Settings::default()).unwrap()
+    }
+
+    fn open(devices: usize) -> (Arc<HostDriver>, OpenPool) {
+        let devices = vec![host::HostDevice::default(); devices];
+        let driver = HostDriver::new(HostConfig { devices, ..HostConfig::default() }).unwrap();
+        let pool = OpenPool::new(driver.clone(), Settings::default()).unwrap();
+        (driver, pool)
+    }
+
+    fn raw(pool: &OpenPool, stream: RawStream) -> Result<Registered> {
+        // SAFETY: the host driver checks that the stream lives.
+        unsafe { pool.raw_stream(stream.device, stream.value) }
+    }
+
+    const fn legacy(device: u16) -> RawStream {
+        RawStream { device: DeviceId(device), value: 0 }
+    }
+
+    #[test]
+    fn a_handle_value_means_one_stream_until_the_driver_gives_it_to_another() {
+        let (driver, pool) = open(1);
+        let first = driver.create_stream(DeviceId(0)).unwrap();
+        let other = driver.create_stream(DeviceId(0)).unwrap();
+        let known = raw(&pool, first).unwrap();
+        assert_ne!(raw(&pool, other).unwrap(), known);
+        assert_eq!(raw(&pool, first).unwrap(), known);
+        // SAFETY: `first` is live; it is named again only as what the driver makes of its value.
+        unsafe { driver.destroy_stream(first) }.unwrap();
+        assert_eq!(raw(&pool, first).unwrap_err().status, Status::InvalidArgument);
+        let second = driver.create_stream(DeviceId(0)).unwrap();
+        assert_eq!(second, first, "the host driver gives the value again, as CUDA does");
+        assert_ne!(raw(&pool, second).unwrap(), known);
+        assert_eq!(raw(&pool, second).unwrap(), raw(&pool, second).unwrap());
+    }
+
+    #[test]
+    fn a_retired_stream_is_registered_anew_by_every_thread() {
+        let (driver, pool) = open(1);
+        let stream = driver.create_stream(DeviceId(0)).unwrap();
+        let before = raw(&pool, stream).unwrap();
+        std::thread::scope(|scope| {
+            // SAFETY: `stream` is live.
+            scope.spawn(|| unsafe { pool.retire_raw(stream.device, stream.value) }.unwrap());
+        });
+        assert_ne!(raw(&pool, stream).unwrap(), before);
+        assert_eq!(pool.retire(before.number).unwrap_err().status, Status::UnknownStream);
+    }
+
+    #[test]
+    fn default_streams_are_told_apart_by_context_and_thread() {
+        let (_, pool) = open(2);
+        let value = |device, value| raw(&pool, RawStream { device: DeviceId(device), value }).unwrap();
+        assert_eq!(value(0, 0), value(0, 1));
+        assert_ne!(value(0, 0), value(1, 0));
+        assert_ne!(value(0, 0), value(0, 2));
+        assert_eq!(value(0, 2), value(0, 2));
+        let mine = value(0, 2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_ne!(value(0, 2), mine));
+            scope.spawn(|| assert_eq!(value(0, 0), value(0, 1)));
+        });
+    }
+
+    #[test]
+    fn the_default_stream_of_a_thread_that_ended_is_retired() {
+        let (driver, pool) = open(1);
+        let is_registered = |stream: Registered| {
+            let block = pool.pool.alloc(&stitchpool_pool::Request::new(512, stream.id));
+            block.map(|block| pool.pool.free(block.address).unwrap()).is_ok()
+        };
+        let theirs = std::thread::scope(|scope| {
+            let own = || raw(&pool, RawStream { device: DeviceId(0), value: 2 }).unwrap();
+            scope.spawn(own).join().unwrap()
+        });
+        assert!(is_registered(theirs), "nobody has asked for a new stream yet");
+        raw(&pool, driver.create_stream(DeviceId(0)).unwrap()).unwrap();
+        assert!(!is_registered(theirs));
+    }
+
+    #[test]
+    fn a_pool_with_live_blocks_may_not_go_and_says_how_much_lives() {
+        let (_, pool) = open(1);
+        let stream = raw(&pool, legacy(0)).unwrap();
+        let block = pool.pool.alloc(&stitchpool_pool::Request::new(1000, stream.id)).unwrap();
+        let refusal = pool.may_go().unwrap_err();
+        assert_eq!(refusal.status, Status::InUse);
+        assert!(refusal.words.contains("1 blocks of 1024 bytes"), "{}", refusal.words);
+        pool.pool.free(block.address).unwrap();
+        pool.may_go().unwrap();
+    }
+}

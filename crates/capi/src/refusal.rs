@@ -1,0 +1,109 @@
+//! Why a function refused: the status, and words for people, kept for each thread.
+
+use crate::status::Status;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use stitchpool_chunks::Error as ChunksError;
+use stitchpool_pool::Error as PoolError;
+
+/// A refusal of this library. Nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: Status,
+    pub(crate) words: String,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Refusal>;
+
+thread_local! {
+    /// The words of this thread's latest refusal.
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+impl Refusal {
+    pub(crate) fn new(status: Status, words: impl Into<String>) -> Self {
+        Self { status, words: words.into() }
+    }
+
+    pub(crate) fn null(name: &str) -> Self {
+        Self::new(Status::NullPointer, format!("`{name}` is null: it must point somewhere"))
+    }
+}
+
+/// Keeps the words until this thread's next refusal.
+pub(crate) fn remember(words: &str) {
+    let words: Vec<u8> = words.bytes().filter(|byte| *byte != 0).collect();
+    // A thread that is ending has no place for words any more; the status stands alone then.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(words).unwrap_or_default());
+}
+
+/// The words last kept on this thread; empty if there are none.
+pub(crate) fn last_words() -> *const c_char {
+    const NONE: &CStr = c"";
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(NONE.as_ptr())
+}
+
+impl From<PoolError> for Refusal {
+    fn from(error: PoolError) -> Self {
+        let status = match &error {
+            PoolError::OutOfMemory(_) => Status::OutOfMemory,
+            PoolError::InvalidSize { .. } => Status::InvalidSize,
+            PoolError::InvalidAlignment { .. } => Status::InvalidAlignment,
+            PoolError::UnknownAddress { .. } => Status::UnknownAddress,
+            PoolError::UnknownStream { .. } => Status::UnknownStream,
+            PoolError::UnknownDevice { .. } => Status::UnknownDevice,
+            PoolError::Unreachable { .. } => Status::Unreachable,
+            PoolError::NoRights { .. } => Status::NoRights,
+            PoolError::Setting(_) => Status::InvalidArgument,
+            PoolError::OutOfRange { .. } => Status::OutOfRange,
+            PoolError::TooMany { .. } => Status::TooMany,
+            PoolError::Chunks(error) => of_chunks(error),
+            PoolError::Driver(error) => error.kind.into(),
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+fn of_chunks(error: &ChunksError) -> Status {
+    match error {
+        ChunksError::Driver(error) => error.kind.into(),
+        ChunksError::Unaligned { .. }
+        | ChunksError::Occupied { .. }
+        | ChunksError::NotMapped { .. }
+        | ChunksError::InsideMapping { .. }
+        | ChunksError::Placement(_) => Status::InvalidArgument,
+        ChunksError::OutOfRange { .. } => Status::OutOfRange,
+        ChunksError::Unreachable { .. } => Status::Unreachable,
+    }
+}
+
+impl From<stitchpool_driver::Error> for Refusal {
+    fn from(error: stitchpool_driver::Error) -> Self {
+        Self::new(error.kind.into(), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn words() -> String {
+        // SAFETY: `last_words` points to a string of this thread, and nothing is kept meanwhile.
+        unsafe { CStr::from_ptr(last_words()) }.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn words_are_kept_for_each_thread_until_its_next_refusal() {
+        remember("first");
+        std::thread::spawn(|| {
+            assert_eq!(words(), "");
+            remember("theirs");
+        })
+        .join()
+        .unwrap();
+        assert_eq!(words(), "first");
+        remember("second, with a zero\0 in it");
+        assert_eq!(words(), "second, with a zero in it");
+    }
+}

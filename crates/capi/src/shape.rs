@@ -1,0 +1,28 @@
+//! The structs of the header as Rust sees them, and what each means to the pool.
+
+mod device;
+mod device_info;
+mod device_stats;
+mod driver_info;
+mod driver_options;
+mod listener;
+mod request;
+mod segment;
+mod settings;
+mod stats;
+mod trimmed;
+
+pub use device_info::CDeviceInfo;
+pub use device_stats::CDeviceStats;
+pub use driver_info::CDriverInfo;
+pub use driver_options::CDriverOptions;
+pub use listener::{CRelief, CShortage};
+pub use request::{CPiece, CRequest};
+pub use segment::CSegment;
+pub use settings::CSettings;
+pub use stats::CStats;
+pub use trimmed::CTrimmed;
+
+pub(crate) use device::{device_of, number_of};
+pub(crate) use driver_options::DriverOptions;
+pub(crate) use listener::Listener;

@@ -1,0 +1,45 @@
+//! Programs in C, compiled and run against the library.
+
+use crate::compiler::{c, crate_path, library_folder, run, scratch};
+use std::process::Command;
+
+fn runs(program: &str) {
+    let (source, executable) = (crate_path(&format!("tests/c/{program}.c")), scratch(program));
+    let library = library_folder();
+    let mut link = c();
+    link.arg("-pthread").arg(source).arg("-o").arg(&executable).arg("-L").arg(&library);
+    link.arg("-lstitchpool_c").arg(format!("-Wl,-rpath,{}", library.display()));
+    run(&mut link);
+    let said = run(&mut Command::new(&executable));
+    assert_eq!(said, format!("{program}: all as it should be\n"));
+}
+
+#[test]
+fn drivers_are_opened_asked_and_closed() {
+    runs("drivers");
+}
+
+#[test]
+fn pools_end_well_and_their_handles_are_worth_nothing_then() {
+    runs("pools");
+}
+
+#[test]
+fn blocks_come_and_go_and_can_be_looked_at() {
+    runs("blocks");
+}
+
+#[test]
+fn streams_are_what_the_driver_means_by_them() {
+    runs("streams");
+}
+
+#[test]
+fn a_shortage_is_passed_on() {
+    runs("shortage");
+}
+
+#[test]
+fn threads_and_destruction_do_not_meet() {
+    runs("threads");
+}

@@ -1,0 +1,149 @@
+//! A wrapper that lets something happen right after an event was recorded, as another thread might
+//! just then.
+
+use std::fmt;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use stitchpool::driver::{
+    Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link, RawEvent,
+    RawHandle, RawStream, Result,
+};
+
+type Interjection = Box<dyn FnOnce() + Send>;
+
+pub struct Interjecting {
+    driver: Arc<dyn Driver>,
+    interjection: Mutex<Option<Interjection>>,
+}
+
+impl Interjecting {
+    pub fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
+        Arc::new(Self { driver, interjection: Mutex::default() })
+    }
+
+    /// Does this after the next event is recorded, before the caller hears of it.
+    pub fn after_next_record(&self, interjection: impl FnOnce() + Send + 'static) {
+        *self.interjection.lock().unwrap() = Some(Box::new(interjection));
+    }
+}
+
+impl fmt::Debug for Interjecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interjecting").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+// Each verb is the wrapped driver's own, under the same conditions.
+impl Driver for Interjecting {
+    fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    fn now_us(&self) -> u64 {
+        self.driver.now_us()
+    }
+
+    fn devices(&self) -> Result<Vec<DeviceInfo>> {
+        self.driver.devices()
+    }
+
+    fn memory(&self, device: DeviceId) -> Result<DeviceMemory> {
+        self.driver.memory(device)
+    }
+
+    fn link(&self, from: DeviceId, to: DeviceId) -> Result<Link> {
+        self.driver.link(from, to)
+    }
+
+    fn granularity(&self, device: DeviceId, kind: HandleKind) -> Result<u64> {
+        self.driver.granularity(device, kind)
+    }
+
+    fn reserve(&self, bytes: u64, alignment: u64) -> Result<Address> {
+        self.driver.reserve(bytes, alignment)
+    }
+
+    unsafe fn unreserve(&self, at: Address, bytes: u64) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.unreserve(at, bytes) }
+    }
+
+    fn create(&self, spec: HandleSpec) -> Result<RawHandle> {
+        self.driver.create(spec)
+    }
+
+    unsafe fn release(&self, handle: RawHandle) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.release(handle) }
+    }
+
+    unsafe fn map(&self, at: Address, bytes: u64, handle: RawHandle) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.map(at, bytes, handle) }
+    }
+
+    unsafe fn unmap(&self, at: Address, bytes: u64) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.unmap(at, bytes) }
+    }
+
+    unsafe fn set_rights(&self, at: Address, bytes: u64, grants: &[Grant]) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.set_rights(at, bytes, grants) }
+    }
+
+    unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {
+        // SAFETY: the caller keeps this verb's conditions.
+        let event = unsafe { self.driver.record(stream) }?;
+        let interjection = self.interjection.lock().unwrap().take();
+        if let Some(interjection) = interjection {
+            interjection();
+        }
+        Ok(event)
+    }
+
+    unsafe fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.wait(stream, event) }
+    }
+
+    unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.is_done(event) }
+    }
+
+    unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.finish(event, limit) }
+    }
+
+    unsafe fn forget(&self, event: RawEvent) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.forget(event) }
+    }
+
+    unsafe fn capture(&self, stream: RawStream) -> Result<Capture> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.capture(stream) }
+    }
+
+    unsafe fn stream_identity(&self, stream: RawStream) -> Result<u64> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.stream_identity(stream) }
+    }
+
+    unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.copy(stream, to, from, bytes) }
+    }
+
+    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.export(handle) }
+    }
+
+    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
+        self.driver.import(descriptor, spec)
+    }
+}

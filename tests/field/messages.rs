@@ -62,7 +62,7 @@ fn f67_what_recovers_is_no_news() {
     let stream = rig.stream();
     let told = Arc::new(AtomicU64::new(0));
     let count = told.clone();
-    rig.pool().on_shortage(Arc::new(move |_| count.fetch_add(1, Ordering::Relaxed) > u64::MAX / 2));
+    rig.pool().on_shortage(Arc::new(move |_, _| count.fetch_add(1, Ordering::Relaxed) > u64::MAX / 2));
     rig.free(rig.take(stream, 44 * MIB));
     // Others leave less than the pool thinks: the driver refuses, and the pool's own memory is enough.
     rig.host.outside(HERE, 16 * MIB).unwrap();

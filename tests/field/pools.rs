@@ -95,7 +95,7 @@ fn f29d_a_pool_that_is_gone_is_told_of_nothing() {
     let buffer = std::sync::Mutex::new(Some(Buffer::new(&helper, &Request::new(4 * CHUNK, spare.id)).unwrap()));
     drop(helper);
     assert_eq!(rig.physical_bytes(), 4 * CHUNK, "the buffer keeps its pool");
-    rig.pool().on_shortage(std::sync::Arc::new(move |_| buffer.lock().unwrap().take().is_some()));
+    rig.pool().on_shortage(std::sync::Arc::new(move |_, _| buffer.lock().unwrap().take().is_some()));
     rig.take(stream, 8 * CHUNK);
     assert_eq!(rig.ledger().reservations, 1, "the helper went with its last buffer");
     rig.shortage(stream, CHUNK);

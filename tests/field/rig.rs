@@ -49,8 +49,6 @@ pub(crate) struct Rig {
     pub(crate) left_bytes: u64,
     /// Iff other pools have memory of the same devices.
     shared: AtomicBool,
-    /// The pool for its own callbacks, which would else keep it alive for ever. Empty once the rig goes.
-    lent: Arc<Mutex<Option<Pool>>>,
 }
 
 /// A stream of the driver's, registered with the pool.
@@ -101,7 +99,6 @@ impl Shape {
             host,
             faulty,
             shape: self,
-            lent: Arc::new(Mutex::new(Some(pool.clone()))),
             pool: Some(pool),
             shadow: Shadow::default(),
             streams: Mutex::default(),
@@ -119,11 +116,7 @@ impl Rig {
 
     /// Asks to be told of shortages, with the pool at hand.
     pub(crate) fn on_shortage(&self, relief: impl Fn(&Pool) -> bool + Send + Sync + 'static) {
-        let lent = self.lent.clone();
-        self.pool().on_shortage(Arc::new(move |_| {
-            let pool = lent.lock().unwrap().clone();
-            pool.is_some_and(|pool| relief(&pool))
-        }));
+        self.pool().on_shortage(Arc::new(move |pool, _| relief(pool)));
     }
 
     /// A second pool on the same devices.
@@ -317,7 +310,7 @@ impl Drop for Rig {
         self.free_all();
         self.assert_right();
         let lost_bytes: u64 = self.pool().stats().devices.iter().map(|device| device.holdings.quarantined_bytes).sum();
-        drop((self.pool.take(), self.lent.lock().unwrap().take()));
+        drop(self.pool.take());
         let ledger = self.ledger();
         assert_eq!(ledger.refusals, 0, "{:?}", ledger.last_refusal);
         if self.scarred || self.left_bytes > 0 {

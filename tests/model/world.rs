@@ -323,6 +323,7 @@ impl<'a> World<'a> {
         assert_eq!(stats.live_blocks, self.blocks.len() as u64);
         let live_bytes: u64 = self.blocks.iter().map(|held| held.block.bytes).sum();
         assert_eq!(stats.devices.iter().map(|device| device.holdings.live_bytes).sum::<u64>(), live_bytes);
+        assert!(self.case.stream_waits || stats.stream_waits == 0, "no stream may be made to wait");
         let ledger = self.rig.host.ledger();
         for device in &stats.devices {
             let held = device.holdings;

@@ -2,7 +2,6 @@
 //! fault; what it looks at is right the first time and wrong the second.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
-mod interjecting;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod scenarios;

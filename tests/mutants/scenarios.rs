@@ -1,6 +1,6 @@
 //! What is played: each scenario says what it found wrong.
 
-use crate::interjecting::Interjecting;
+use crate::rig::interjecting::Interjecting;
 use crate::rig::{Application, GRANULE, Rig, Shape, Stream, granule_handles};
 use stitchpool::driver::Kernels;
 use stitchpool::driver::host::HostDriver;

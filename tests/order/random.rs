@@ -67,6 +67,7 @@ proptest! {
                 Step::Seal => drop(rig.pool.trim()),
             }
         }
+        blocks.iter().for_each(|(block, owner)| rig.free(&streams[*owner], block));
         prop_assert_eq!(rig.pool.stats().cpu_waits, 0, "streams wait, the CPU never");
         rig.end();
     }

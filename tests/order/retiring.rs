@@ -1,8 +1,9 @@
 //! Streams that end.
 
-use crate::rig::Application;
+use crate::rig::interjecting::Interjecting;
+use crate::rig::{Application, GRANULE, Shape, granule_handles};
 use crate::tight;
-use stitchpool::Error;
+use stitchpool::{Error, Pool, Request};
 
 #[test]
 fn memory_of_a_retired_stream_serves_the_others_behind_its_last_work() {
@@ -80,4 +81,24 @@ fn a_stream_that_nobody_uses_again_strands_nothing() {
     rig.pool.trim();
     assert!(rig.host.ledger().physical_bytes.is_empty());
     rig.end();
+}
+
+#[test]
+fn a_block_freed_just_while_its_stream_is_retired_is_covered_too() {
+    let host = Shape::new(1, 8).host();
+    let driver = Interjecting::new(host.clone());
+    let pool = Pool::new(driver.clone(), granule_handles(GRANULE)).unwrap();
+    let raw = host.new_stream(0);
+    let id = pool.register(raw).unwrap();
+    let block = pool.alloc(&Request::new(8 * GRANULE, id)).unwrap();
+    driver.after_next_record({
+        let pool = pool.clone();
+        move || pool.free(block.address).unwrap()
+    });
+    pool.retire(id).unwrap();
+    host.run_all();
+    let trimmed = pool.trim();
+    assert_eq!((trimmed.released_bytes, trimmed.waiting_bytes), (8 * GRANULE, 0));
+    pool.check().unwrap();
+    host.assert_clean();
 }

@@ -3,6 +3,8 @@
 // Each test program uses its own part of it.
 #![allow(dead_code)]
 
+pub mod interjecting;
+
 use proptest::test_runner::Config;
 use std::sync::Arc;
 use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver, StreamMode};

@@ -30,7 +30,7 @@ impl OpenPool {
         let pool = Pool::new(driver.clone(), settings)?;
         let relay = Arc::new(Relay::default());
         let asked = relay.clone();
-        pool.on_shortage(Arc::new(move |shortage| asked.ask(shortage)));
+        pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage)));
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
         let (roster, raw_streams) = (Roster::new(number as u32), RawStreams::new(number));
         Ok(Self { pool, relay, driver, roster, raw_streams })

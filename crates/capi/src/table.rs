@@ -15,7 +15,7 @@ pub(crate) const SLOTS: usize = 1024;
 pub(crate) struct Table<T: 'static> {
     /// What the header calls the kind.
     name: &'static str,
-    /// Tells the tables apart: 1 to 15.
+    /// Tells the tables apart: 1 to 14.
     kind: usize,
     /// How many were ever opened.
     opened: AtomicUsize,
@@ -100,7 +100,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         }
         let slot = self.slot(handle);
         // Of several that close it, one takes the name away.
-        while handle == 0
+        while !self.is_one(handle)
             || slot.handle.compare_exchange(handle, closing(handle), Ordering::SeqCst, Ordering::Relaxed).is_err()
         {
             self.await_reopening(handle)?;
@@ -123,6 +123,11 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok(*unsafe { Box::from_raw(thing) })
     }
 
+    /// Whether the number could be a handle of this kind; 0 and what stands for 0 are none.
+    const fn is_one(&self, handle: usize) -> bool {
+        handle & ((1 << KIND_BITS) - 1) == self.kind
+    }
+
     #[inline]
     fn slot(&self, handle: usize) -> &Slot<T> {
         &self.slots[handle >> KIND_BITS & (SLOTS - 1)]
@@ -132,7 +137,7 @@ impl<T: Send + Sync + 'static> Table<T> {
     #[cold]
     fn await_reopening(&self, handle: usize) -> Result<()> {
         let (slot, start) = (self.slot(handle), Instant::now());
-        while handle != 0 && slot.handle.load(Ordering::Acquire) == closing(handle) {
+        while self.is_one(handle) && slot.handle.load(Ordering::Acquire) == closing(handle) {
             // Who closes it may be waiting for this thread's outer call.
             if presence::is_inside() || start.elapsed() > 2 * LEAVING_MAX {
                 let words = format!("the {} is being closed by another thread", self.name);
@@ -140,17 +145,21 @@ impl<T: Send + Sync + 'static> Table<T> {
             }
             std::thread::sleep(PAUSE);
         }
-        if handle != 0 && slot.handle.load(Ordering::Acquire) == handle { Ok(()) } else { Err(self.unknown(handle)) }
+        if self.is_one(handle) && slot.handle.load(Ordering::Acquire) == handle {
+            Ok(())
+        } else {
+            Err(self.unknown(handle))
+        }
     }
 
     #[cold]
     fn unknown(&self, handle: usize) -> Refusal {
-        let (name, kind) = (self.name, handle & ((1 << KIND_BITS) - 1));
+        let name = self.name;
         if handle == 0 {
             return Refusal::null(name);
         }
         let age = handle >> (SLOT_BITS + KIND_BITS);
-        let hint = if kind == self.kind && (1..=self.opened.load(Ordering::Relaxed)).contains(&age) {
+        let hint = if self.is_one(handle) && (1..=self.opened.load(Ordering::Relaxed)).contains(&age) {
             "it was closed already"
         } else {
             "this library never gave it out as one"

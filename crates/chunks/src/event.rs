@@ -65,6 +65,15 @@ impl Drop for Event {
     }
 }
 
+/// The driver's own number of a live stream, which no other stream has or had.
+///
+/// # Errors
+/// The driver's, unchanged.
+pub fn stream_identity(origin: &Origin, stream: RawStream) -> Result<u64> {
+    // SAFETY: the pool is told before a stream is destroyed; of a dead one the driver may know nothing.
+    unsafe { origin.driver().stream_identity(stream) }
+}
+
 fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
     // SAFETY: the pool is told before a stream is destroyed; a dead one is refused by the driver.
     if unsafe { origin.driver().capture(stream)? } == Capture::None {

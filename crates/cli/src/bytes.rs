@@ -20,7 +20,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
     };
     let scaled = match number.parse::<u64>() {
         Ok(whole) => whole.checked_mul(1 << shift),
-        Err(_) => number.parse::<f64>().ok().map(|part| (part * (1_u64 << shift) as f64) as u64),
+        Err(_) => {
+            let bytes = number.parse::<f64>().map(|part| part * (1_u64 << shift) as f64);
+            bytes.ok().filter(|bytes| *bytes < u64::MAX as f64).map(|bytes| bytes as u64)
+        }
     };
     scaled.ok_or_else(|| format!("{text:?} is no number of bytes below 16 EiB: write one like 8GiB or 4096"))
 }

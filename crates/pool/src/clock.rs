@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use stitchpool_chunks::{Event, Origin};
-use stitchpool_driver::{Error, ErrorKind, RawStream};
+use stitchpool_chunks::{Event, Origin, stream_identity};
+use stitchpool_driver::{Error, ErrorKind, RawStream, Verb};
 
 /// How many recorded events a stream keeps. Beyond it the oldest goes: the next covers it.
 const MARKS_MAX: usize = 1024;
@@ -21,6 +21,9 @@ const MARKS_MAX: usize = 1024;
 pub(crate) struct Clock {
     serial: u32,
     raw: RawStream,
+    /// The driver's number of the stream. A stream that was destroyed without a word leaves its handle
+    /// value to another, and an event there would tell nothing of this one.
+    identity: u64,
     /// The epoch that stamps frees now. Only sealing raises it.
     open: AtomicU64,
     /// Every epoch up to it is done on the GPU.
@@ -61,9 +64,10 @@ impl Fence {
 }
 
 impl Clock {
-    pub(crate) fn new(serial: u32, raw: RawStream) -> Arc<Self> {
+    pub(crate) fn new(serial: u32, raw: RawStream, origin: &Origin) -> Result<Arc<Self>, Error> {
+        let identity = stream_identity(origin, raw)?;
         let (open, passed) = (AtomicU64::new(1), AtomicU64::new(0));
-        Arc::new(Self { serial, raw, open, passed, seals: Mutex::default() })
+        Ok(Arc::new(Self { serial, raw, identity, open, passed, seals: Mutex::default() }))
     }
 
     /// The pool's own number of the stream; never given twice.
@@ -161,8 +165,10 @@ impl Clock {
         let mut seals = self.seals.lock();
         if !seals.retired {
             self.seal_locked(&mut seals, origin)?;
-            // Later frees carry an epoch that is sealed already, since no event can be recorded again.
-            self.open.fetch_sub(1, Ordering::SeqCst);
+            // Nothing is queued any more, so this event covers the epoch of later frees too.
+            if let Some(last) = seals.marks.back_mut() {
+                last.epoch = self.stamp();
+            }
             seals.retired = true;
         }
         Ok(())
@@ -173,6 +179,7 @@ impl Clock {
             return Ok(());
         }
         seals.sealed_us = origin.driver().now_us();
+        self.refuse_other(origin)?;
         let early = if is_planted(Mutant::RecordBeforeClosing) { Some(Event::record(origin, self.raw)?) } else { None };
         let epoch = self.open.fetch_add(1, Ordering::SeqCst);
         let event = Arc::new(early.map_or_else(|| Event::record(origin, self.raw), Ok)?);
@@ -195,7 +202,20 @@ impl Clock {
         let first = seals.marks.partition_point(|mark| mark.epoch < epoch);
         seals.marks.get(first).map(Some).ok_or_else(|| {
             let detail = format!("no event covers epoch {epoch} of a stream: it was retired before it was sealed");
-            Error::new(stitchpool_driver::Verb::Record, ErrorKind::InvalidValue, detail).on(self.raw.device)
+            Error::new(Verb::Record, ErrorKind::InvalidValue, detail).on(self.raw.device)
         })
+    }
+
+    /// Refuses to record where another stream now bears the handle value. What was freed on the old one
+    /// and not sealed stays unpassed for ever: that costs memory, and is never a fault.
+    fn refuse_other(&self, origin: &Origin) -> Result<(), Error> {
+        if stream_identity(origin, self.raw)? == self.identity {
+            return Ok(());
+        }
+        let detail = format!(
+            "stream {} was destroyed without being retired, and its handle value {:#x} is another stream's now",
+            self.serial, self.raw.value
+        );
+        Err(Error::new(Verb::StreamIdentity, ErrorKind::InvalidValue, detail).on(self.raw.device))
     }
 }

@@ -7,13 +7,12 @@ use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
 use crate::registry::Registry;
-use crate::relief::Relief;
 use crate::request::Request;
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space};
 use crate::stats::{DeviceStats, Stats};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +35,6 @@ pub(crate) struct Engine {
     pub(crate) watched: AtomicBool,
     /// When the budgets are next looked at for memory that was not needed for long.
     pub(crate) decay_due_us: AtomicU64,
-    pub(crate) relief: RwLock<Vec<Arc<Relief>>>,
 }
 
 /// What does not change about a device of the pool.
@@ -94,7 +92,6 @@ impl Engine {
             mapper: Mutex::new(mapper),
             watched: AtomicBool::new(false),
             decay_due_us: AtomicU64::new(0),
-            relief: RwLock::default(),
         })
     }
 
@@ -117,13 +114,11 @@ impl Engine {
         let device = clock.raw().device;
         let placement = request.placement.clone().unwrap_or(Placement::Home(device));
         let places = placement.devices();
-        let mut limit_bytes: u64 = 0;
         for place in &places {
-            limit_bytes = limit_bytes.saturating_add(self.known_device(*place)?.limit_bytes);
+            self.known_device(*place)?;
         }
-        let limit_bytes = limit_bytes.min(BLOCK_BYTES_MAX);
-        if request.bytes == 0 || request.bytes > limit_bytes {
-            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes });
+        if request.bytes == 0 || request.bytes > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes: BLOCK_BYTES_MAX });
         }
         let granule_bytes = self.granule_bytes();
         let alignment_bytes = request.alignment_bytes;

@@ -9,12 +9,13 @@ pub enum Error {
     /// Not enough memory, after everything was tried.
     #[error("{0}")]
     OutOfMemory(Box<Shortage>),
-    /// A size of 0, or one that no device could ever hold.
+    /// A size of 0, or one beyond what lengths are counted in. (A size that is only larger than the
+    /// devices is [`Error::OutOfMemory`].)
     #[error("a block of {bytes} bytes cannot be: sizes go from 1 to {limit_bytes} bytes")]
     InvalidSize {
         /// What was asked for.
         bytes: u64,
-        /// The largest size that could ever be served.
+        /// The largest size there is.
         limit_bytes: u64,
     },
     /// An alignment that is no power of two, or above the granule.

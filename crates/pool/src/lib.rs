@@ -27,7 +27,6 @@ mod order;
 mod plan;
 mod pool;
 mod registry;
-mod relief;
 mod renew;
 mod request;
 mod scan;
@@ -42,8 +41,7 @@ mod unit;
 
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
-pub use pool::Pool;
-pub use relief::Relief;
+pub use pool::{Pool, Relief};
 pub use request::{Block, Request, StreamId};
 pub use settings::Settings;
 pub use stats::{DeviceStats, Stats};

@@ -10,51 +10,27 @@ use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
-use stitchpool_driver::{DeviceId, ErrorKind};
+use stitchpool_driver::{DeviceId, ErrorKind, Verb};
 
 /// How often a miss plans anew, at most: each time something has changed.
 const ATTEMPTS_MAX: usize = 256;
-/// How often one request is told of, at most: relief may come in small pieces.
-const RELIEFS_MAX: usize = 1024;
 
 impl Engine {
-    /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
-    #[cold]
-    pub(crate) fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
-        let job = || Job {
+    /// What a request that missed is about.
+    pub(crate) fn job<'a>(&self, heap: &'a Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Job<'a> {
+        Job {
             heap,
-            tenant: tenant.clone(),
+            tenant,
             units,
             alignment_bytes,
             fallbacks: 0,
             waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
             ceilings: BTreeMap::new(),
-        };
-        let mut served = self.serve(job());
-        for told in 0..RELIEFS_MAX {
-            let Err(Error::OutOfMemory(shortage)) = &served else { break };
-            // Each wait that did not end took its time: once is enough of that.
-            let worthwhile = told == 0 || shortage.waits.is_empty();
-            if !worthwhile || !self.relieve(shortage) {
-                break;
-            }
-            served = self.serve(job());
         }
-        served
     }
 
-    /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
-    fn relieve(&self, shortage: &Shortage) -> bool {
-        let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
-        if shortage.asked_bytes > limit_bytes {
-            return false;
-        }
-        let relief: Vec<_> = self.relief.read().clone();
-        // Everybody is asked, also after one has freed something.
-        relief.iter().filter(|relief| relief(shortage)).count() > 0
-    }
-
-    fn serve(&self, mut job: Job<'_>) -> Result<u64> {
+    /// Serves a miss.
+    pub(crate) fn serve(&self, mut job: Job<'_>) -> Result<u64> {
         let span = tracing::debug_span!("miss", bytes = job.bytes(), heap = job.heap.index);
         let _entered = span.enter();
         let mut mapper = self.mapper.lock();
@@ -93,8 +69,12 @@ impl Engine {
                         missing_bytes = job.bytes();
                         break;
                     }
-                    // The stream, or one it would wait for, is being captured: no wait, then.
-                    Stitched::Refused(error) if error.kind == ErrorKind::Capture && job.waits > Waits::None => {
+                    // The stream, or one it would wait for, is being captured, or is not there any more: no
+                    // wait, then.
+                    Stitched::Refused(error)
+                        if job.waits > Waits::None
+                            && (error.kind == ErrorKind::Capture || error.verb == Verb::StreamIdentity) =>
+                    {
                         job.waits = Waits::None;
                         continue;
                     }

@@ -3,14 +3,15 @@
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
-use crate::relief::Relief;
+use crate::registry::Registry;
 use crate::request::{Block, Request, StreamId};
 use crate::settings::Settings;
 use crate::stats::Stats;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
+use parking_lot::RwLock;
 use std::sync::Arc;
 use stitchpool_chunks::{Placement, Segment};
 use stitchpool_driver::{Address, Driver, RawStream};
@@ -20,10 +21,17 @@ use stitchpool_driver::{Address, Driver, RawStream};
 /// Cheap to clone; all clones are the same pool. When the last one goes, the pool waits for the
 /// streams and gives everything back. If blocks are still live then, their memory is left standing,
 /// because somebody may be using it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Pool {
     engine: Arc<Engine>,
+    relief: Arc<RwLock<Vec<Arc<Relief>>>>,
 }
+
+/// Told of a shortage in a pool, with no lock held; says whether it has freed anything.
+pub type Relief = dyn Fn(&Pool, &Shortage) -> bool + Send + Sync;
+
+/// How often one request is told of, at most: relief may come in small pieces.
+const RELIEFS_MAX: usize = 1024;
 
 impl Pool {
     /// A pool over the devices of `driver`.
@@ -32,7 +40,8 @@ impl Pool {
     /// [`Error::Setting`], [`Error::UnknownDevice`], or the driver's when it cannot tell of its devices
     /// or reserve addresses.
     pub fn new(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
-        Engine::open(driver, settings).map(|engine| Self { engine: Arc::new(engine) })
+        let engine = Arc::new(Engine::open(driver, settings)?);
+        Ok(Self { engine, relief: Arc::default() })
     }
 
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
@@ -42,8 +51,8 @@ impl Pool {
     pub fn register(&self, stream: RawStream) -> Result<StreamId> {
         let engine = &*self.engine;
         engine.known_device(stream.device)?;
-        let serial = engine.registry.next_serial()?;
-        let clock = Clock::new(serial, stream);
+        let serial = Registry::next_serial()?;
+        let clock = Clock::new(serial, stream, &engine.origin)?;
         let placement = Placement::Home(stream.device);
         let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
         let grants = engine.grants(&key, stream.device)?;
@@ -92,7 +101,35 @@ impl Pool {
             core.tenant.clone()
         };
         let tenant = tenant.ok_or(Error::UnknownStream { serial: request.stream.serial })?;
-        engine.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
+        self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
+    }
+
+    /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
+    #[cold]
+    fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
+        let job = || self.engine.job(heap, tenant.clone(), units, alignment_bytes);
+        let mut served = self.engine.serve(job());
+        for told in 0..RELIEFS_MAX {
+            let Err(Error::OutOfMemory(shortage)) = &served else { break };
+            // Each wait that did not end took its time: once is enough of that.
+            let worthwhile = told == 0 || shortage.waits.is_empty();
+            if !worthwhile || !self.relieve(shortage) {
+                break;
+            }
+            served = self.engine.serve(job());
+        }
+        served
+    }
+
+    /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
+    fn relieve(&self, shortage: &Shortage) -> bool {
+        let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
+        if shortage.asked_bytes > limit_bytes {
+            return false;
+        }
+        let relief: Vec<_> = self.relief.read().clone();
+        // Everybody is asked, also after one has freed something.
+        relief.iter().filter(|relief| relief(self, shortage)).count() > 0
     }
 
     /// Frees the block at `address`, in the order of the stream it was allocated for: what is queued
@@ -169,7 +206,7 @@ impl Pool {
     /// use the pool. As long as any says that it has freed something, the request is tried again
     /// and, where that was not enough, told again.
     pub fn on_shortage(&self, relief: Arc<Relief>) {
-        self.engine.relief.write().push(relief);
+        self.relief.write().push(relief);
     }
 
     /// The live block that holds `address`.
@@ -230,4 +267,10 @@ impl Pool {
 
 const fn block(address: u64, units: u32) -> Block {
     Block { address: Address(address), bytes: bytes_of(units) }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Pool").field(&self.engine).finish()
+    }
 }

@@ -5,10 +5,13 @@ use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapKey, Tenant};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How many heaps a pool can have at a time.
 pub(crate) const HEAPS_MAX: u32 = 4096;
+
+static NEXT_SERIAL: AtomicU32 = AtomicU32::new(0);
 
 /// Heaps by index, found without a lock; and by key, for requests that are not plain.
 #[derive(Debug)]
@@ -21,7 +24,6 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Roll {
     used: u32,
-    next_serial: u32,
     /// Heaps whose tenant is not retired, by key.
     by_key: BTreeMap<HeapKey, u32>,
 }
@@ -42,16 +44,14 @@ impl Registry {
         self.heaps.iter().map_while(OnceLock::get)
     }
 
-    /// A number for a new stream.
-    pub(crate) fn next_serial(&self) -> Result<u32> {
-        let mut roll = self.roll.write();
-        let serial = roll.next_serial;
-        roll.next_serial = serial.checked_add(1).ok_or(Error::TooMany {
-            what: "registered streams over its life",
-            count: u64::from(serial),
-            remedy: "build a new pool",
-        })?;
-        Ok(serial)
+    /// A number for a new stream. No other stream has it, of this pool or any other of the process.
+    pub(crate) fn next_serial() -> Result<u32> {
+        let next = NEXT_SERIAL.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |serial| serial.checked_add(1));
+        next.map_err(|last| Error::TooMany {
+            what: "streams registered in this process",
+            count: u64::from(last),
+            remedy: "register a stream once and keep its id",
+        })
     }
 
     pub(crate) fn find(&self, key: &HeapKey) -> Option<u32> {

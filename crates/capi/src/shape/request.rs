@@ -79,20 +79,20 @@ impl CRequest {
         Ok(Some(match (self.placement, pieces) {
             (0, []) => return Ok(None),
             (1, [home]) => Placement::Home(device_of(home.device)?),
-            (2, _) => Placement::Spill(devices()?),
-            (3, _) => Placement::RoundRobin { devices: devices()?, stripe_bytes: self.stripe_bytes },
-            (4, _) => {
+            (2, [_, ..]) => Placement::Spill(devices()?),
+            (3, [_, ..]) => Placement::RoundRobin { devices: devices()?, stripe_bytes: self.stripe_bytes },
+            (4, [_, ..]) => {
                 let weights = pieces.iter().map(|piece| piece.weight);
                 Placement::Weighted(devices()?.into_iter().zip(weights).collect())
             }
-            (5, _) => {
+            (5, [_, ..]) => {
                 let shard = |piece: &CPiece| Ok(Piece { device: device_of(piece.device)?, bytes: piece.bytes });
                 Placement::Shards(pieces.iter().map(shard).collect::<Result<_>>()?)
             }
             (placement, _) => {
                 let words = format!(
                     "{}.placement is {placement} with {} pieces: 0 takes none, 1 (home) one, 2 (spill), \
-                     3 (round robin), 4 (weighted) and 5 (shards) any number",
+                     3 (round robin), 4 (weighted) and 5 (shards) one or more",
                     Self::NAME,
                     pieces.len()
                 );
@@ -127,7 +127,7 @@ mod tests {
         for (number, count, placement) in expected {
             assert_eq!(placed(number, count).unwrap(), placement);
         }
-        for (number, count) in [(0, 1), (1, 0), (1, 2), (6, 1), (-1, 0)] {
+        for (number, count) in [(0, 1), (1, 0), (1, 2), (2, 0), (3, 0), (4, 0), (5, 0), (6, 1), (-1, 0)] {
             assert_eq!(placed(number, count).unwrap_err().status, Status::InvalidArgument);
         }
     }

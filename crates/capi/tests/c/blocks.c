@@ -29,12 +29,15 @@ static void blocks_come_and_go(void) {
 
 static void what_cannot_be_allocated_is_refused(void) {
     unsigned char mark;
-    void *block = &mark;
+    void *block = &mark, *half = NULL;
     stitchpool_request request = request_of(0);
     EXPECT(INVALID_SIZE, stitchpool_alloc(pool, stream, 0, &block));
     EXPECT(INVALID_SIZE, stitchpool_alloc(pool, stream, UINT64_MAX, &block));
-    EXPECT(OUT_OF_MEMORY, stitchpool_alloc(pool, stream, 1024 * MIB, &block));
-    SAYS("asked for 1073741824 bytes");
+    EXPECT(INVALID_SIZE, stitchpool_alloc(pool, stream, 1024 * MIB, &block));
+    EXPECT(OK, stitchpool_alloc(pool, stream, 40 * MIB, &half));
+    EXPECT(OUT_OF_MEMORY, stitchpool_alloc(pool, stream, 40 * MIB, &block));
+    SAYS("asked for 41943040 bytes");
+    EXPECT(OK, stitchpool_free(pool, half));
     EXPECT(UNKNOWN_STREAM, stitchpool_alloc(pool, 0, MIB, &block));
     EXPECT(UNKNOWN_STREAM, stitchpool_alloc(pool, stream + 1000, MIB, &block));
     EXPECT(UNKNOWN_STREAM, stitchpool_alloc(pool, UINT64_MAX, MIB, &block));

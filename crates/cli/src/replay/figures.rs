@@ -121,6 +121,8 @@ pub struct VerbFigures {
 
 /// What a run left behind, for its figures.
 pub struct Outcome {
+    /// The driver's name.
+    pub driver: &'static str,
     /// What was counted on the way.
     pub books: Books,
     /// The pool's figures after the last step.
@@ -135,15 +137,15 @@ pub struct Outcome {
 
 impl Figures {
     /// The figures of a trace that was played.
-    pub fn new(trace: String, script: &Script, rig: &Rig, outcome: Outcome) -> Self {
-        let Outcome { books, stats, verbs, tally, ns_per_pair } = outcome;
+    pub fn new(trace: String, script: &Script, outcome: Outcome) -> Self {
+        let Outcome { driver, books, stats, verbs, tally, ns_per_pair } = outcome;
         let per_device: Vec<DeviceFigures> = books.devices.iter().map(DeviceFigures::from).collect();
         let sum = |of: fn(&stitchpool_trace::Steps) -> u64| script.devices.iter().map(of).sum::<u64>();
         let reserved: Option<Vec<u64>> = script.devices.iter().map(|steps| steps.peak_reserved_bytes).collect();
         let peak_reserved_bytes = reserved.map(|devices| devices.iter().sum::<u64>());
         Self {
             trace,
-            driver: rig.session.driver.name(),
+            driver,
             devices: stats.devices.len(),
             streams: script.devices.iter().map(|steps| steps.streams.len()).sum(),
             repeat: books.rounds.len() as u32,

@@ -296,8 +296,9 @@ typedef struct stitchpool_shortage {
 
 /*
  * Asked before a request fails; answers not 0 if it has freed something, and the request is tried once
- * more. No lock is held: it may use the pool, but not destroy one. It runs on the thread that asked for
- * memory, by several at once if several did, and does not throw.
+ * more, and again as long as that frees something. No lock is held: it may use pools, but not destroy
+ * one, and a pool that another thread is about to destroy answers it with STITCHPOOL_BUSY. It runs on
+ * the thread that asked for memory, on several at once if several did, and does not throw.
  */
 typedef int32_t (*stitchpool_relief)(const stitchpool_shortage *shortage, void *user_data);
 

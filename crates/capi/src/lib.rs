@@ -1,15 +1,16 @@
 //! The C interface of the pool, whose face is `include/stitchpool.h`. It translates and decides nothing.
 //!
-//! From the bottom up: [`status`] and [`refusal`] say no; [`record`] and [`place`] read and write what
-//! the caller points at; [`presence`] and [`table`] make a handle that was closed a status and never a
-//! fault; [`roster`], [`raw_streams`] and [`relay`] are what an [`open_pool`] keeps for its callers;
-//! [`boundary`] is the one place that a panic cannot cross; [`entry`] holds the functions.
+//! From the bottom up: `status` and `refusal` say no; `place`, `record` and `pointer` are for what
+//! the caller points at; `presence` and `table` make a handle that was closed a status and never a
+//! fault; `roster`, `raw_streams` and `relay` are what an `open_pool` keeps for its callers;
+//! `boundary` is the one place that a panic cannot cross; [`entry`] holds the functions.
 
 mod boundary;
 pub mod entry;
 mod open_driver;
 mod open_pool;
 mod place;
+mod pointer;
 mod presence;
 mod raw_streams;
 mod record;
@@ -20,4 +21,5 @@ pub mod shape;
 mod status;
 mod table;
 
+pub use boundary::{DriverHandle, PoolHandle};
 pub use status::Status;

@@ -1,7 +1,7 @@
 //! A driver that was opened for C.
 
 use crate::refusal::{Refusal, Result};
-use crate::shape::{CDriverInfo, DriverOptions};
+use crate::shape::{CDriverInfo, Choice, DriverOptions};
 use crate::status::Status;
 use crate::table::Table;
 use std::sync::Arc;
@@ -17,15 +17,6 @@ pub(crate) static DRIVERS: Table<OpenDriver> = Table::new("driver", 1);
 pub(crate) struct OpenDriver {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) streams: Arc<dyn Kernels>,
-}
-
-/// Which driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Choice {
-    /// CUDA where it is available, else the host driver.
-    Auto,
-    Cuda,
-    Host,
 }
 
 impl OpenDriver {

@@ -24,5 +24,5 @@ pub use stats::CStats;
 pub use trimmed::CTrimmed;
 
 pub(crate) use device::{device_of, number_of};
-pub(crate) use driver_options::DriverOptions;
+pub(crate) use driver_options::{Choice, DriverOptions};
 pub(crate) use listener::Listener;

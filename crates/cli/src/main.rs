@@ -1,5 +1,6 @@
 //! The `stitchpool` command: reads the command line and hands over to what it names.
 
+#![deny(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public face: `pub` means beyond its file")]
 
 mod args;
@@ -11,6 +12,7 @@ mod replay;
 mod session;
 mod stress;
 mod table;
+#[allow(unsafe_code, reason = "its owner types prove what the seam asks for")]
 mod work;
 
 use args::{Cli, Command};

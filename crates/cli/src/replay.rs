@@ -18,6 +18,7 @@ use script::Script;
 use std::path::Path;
 use std::time::Duration;
 use stitchpool_trace::{Limits, Trace};
+use timing::Timing;
 
 /// Plays all files; says whether nothing was refused and nothing was wrong.
 pub fn run(args: &ReplayArgs) -> Result<bool> {
@@ -58,7 +59,7 @@ fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
     let (driver, tally) = (rig.session.driver.name(), rig.session.kernels.tally()?);
     // The second run needs the memory of the first.
     drop(rig);
-    let ns_per_pair = timing::ns_per_pair(&script, &Rig::open(args, &script, Price::OfClock)?)?;
-    let outcome = Outcome { driver, books, stats, verbs, tally, ns_per_pair };
+    let timing = Timing::of(&script, &Rig::open(args, &script, Price::OfClock)?)?;
+    let outcome = Outcome { driver, books, stats, verbs, tally, timing };
     Ok(Figures::new(path.display().to_string(), &script, outcome))
 }

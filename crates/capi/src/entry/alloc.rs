@@ -1,13 +1,12 @@
 //! Allocating.
 
-use super::driver::value_of;
 use crate::boundary::{PoolHandle, with_pool};
 use crate::place::Place;
+use crate::pointer::{pointer_to, value_of};
 use crate::record::read;
 use crate::shape::{CRequest, device_of};
 use crate::status::Status;
 use std::ffi::c_void;
-use stitchpool_driver::Address;
 use stitchpool_pool::Request;
 
 /// Allocates a block on the stream's own device.
@@ -46,8 +45,9 @@ pub unsafe extern "C" fn stitchpool_alloc_request(
         let (place, length) = unsafe { (Place::of(address, "address")?, Place::wanted(block_bytes, "block_bytes")?) };
         // SAFETY: the caller answers for `request`.
         let request = unsafe { read(request, CRequest::NOTHING) }?;
+        let stream = open.stream(request.stream)?;
         // SAFETY: the caller answers for its lists.
-        let block = open.pool.alloc(&unsafe { request.understood(open) }?)?;
+        let block = open.pool.alloc(&unsafe { request.understood(stream) }?)?;
         place.put(pointer_to(block.address));
         if let Some(length) = length {
             length.put(block.bytes);
@@ -77,15 +77,4 @@ pub unsafe extern "C" fn stitchpool_alloc_raw(
         place.put(pointer_to(block.address));
         Ok(())
     })
-}
-
-#[inline]
-pub(super) fn pointer_to(address: Address) -> *mut c_void {
-    std::ptr::with_exposed_provenance_mut(address.0 as usize)
-}
-
-/// The address in a pointer of the caller's, which nobody follows here.
-#[inline]
-pub(super) fn address_of(pointer: *const c_void) -> Address {
-    Address(pointer.addr() as u64)
 }

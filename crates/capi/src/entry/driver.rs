@@ -3,6 +3,7 @@
 use crate::boundary::{DriverHandle, answer, with_driver};
 use crate::open_driver::{DRIVERS, OpenDriver};
 use crate::place::Place;
+use crate::pointer::{raw_stream_of, value_of};
 use crate::record::{RecordPlace, read};
 use crate::refusal::remember;
 use crate::shape::{CDeviceInfo, CDriverInfo, CDriverOptions, device_of};
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn stitchpool_driver_stream_create(
         // SAFETY: the caller answers for `raw_stream`.
         let place = unsafe { Place::of(raw_stream, "raw_stream") }?;
         let stream = open.streams.create_stream(device_of(device)?)?;
-        place.put(std::ptr::with_exposed_provenance_mut(stream.value as usize));
+        place.put(raw_stream_of(stream.value));
         Ok(())
     })
 }
@@ -173,10 +174,4 @@ pub unsafe extern "C" fn stitchpool_driver_stream_finish(
         // SAFETY: the caller answers for the stream.
         Ok(unsafe { open.streams.finish_stream(stream) }?)
     })
-}
-
-/// The number in a driver's handle, which may be a pointer of the driver's.
-#[inline]
-pub(super) fn value_of(raw_stream: *mut c_void) -> u64 {
-    raw_stream.expose_provenance() as u64
 }

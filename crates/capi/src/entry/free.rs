@@ -1,8 +1,7 @@
 //! Freeing, and saying which other streams use a block.
 
-use super::alloc::address_of;
-use super::driver::value_of;
 use crate::boundary::{PoolHandle, with_pool};
+use crate::pointer::{address_of, value_of};
 use crate::shape::device_of;
 use crate::status::Status;
 use std::ffi::c_void;

@@ -1,8 +1,8 @@
 //! Looking at a pool: figures, blocks, what stands behind a range.
 
-use super::alloc::{address_of, pointer_to};
 use crate::boundary::{PoolHandle, with_pool};
 use crate::place::{Place, Row};
+use crate::pointer::{address_of, pointer_to};
 use crate::record::RecordPlace;
 use crate::refusal::Refusal;
 use crate::shape::{CDeviceStats, CSegment, CStats, device_of, number_of};

@@ -1,8 +1,8 @@
 //! Streams of a pool.
 
-use super::driver::value_of;
 use crate::boundary::{PoolHandle, with_pool};
 use crate::place::Place;
+use crate::pointer::value_of;
 use crate::shape::device_of;
 use crate::status::Status;
 use std::ffi::c_void;

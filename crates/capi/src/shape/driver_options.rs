@@ -1,6 +1,5 @@
 //! Which driver to open, and what the host driver shall look like.
 
-use crate::open_driver::Choice;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::status::Status;
@@ -22,6 +21,15 @@ pub struct CDriverOptions {
 unsafe impl Record for CDriverOptions {
     const NAME: &'static str = "stitchpool_driver_options";
     const FIRST_BYTES: usize = 32;
+}
+
+/// Which driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// CUDA where it is available, else the host driver.
+    Auto,
+    Cuda,
+    Host,
 }
 
 /// The same, understood.

@@ -1,12 +1,11 @@
 //! A request with all that can be asked for.
 
 use super::device::device_of;
-use crate::open_pool::OpenPool;
 use crate::place::items;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::status::Status;
-use stitchpool_pool::{Piece, Placement, Request};
+use stitchpool_pool::{Piece, Placement, Request, StreamId};
 
 /// `stitchpool_request`.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +59,12 @@ impl CRequest {
 
     /// # Safety
     /// - `pieces` and `readers` are each null, or as many items as their counts say can be read there.
-    pub(crate) unsafe fn understood(&self, pool: &OpenPool) -> Result<Request> {
+    pub(crate) unsafe fn understood(&self, stream: StreamId) -> Result<Request> {
         // SAFETY: the caller answers for the list.
         let pieces = unsafe { items(self.pieces, self.piece_count, "stitchpool_request.pieces") }?;
         // SAFETY: the caller answers for the list.
         let readers = unsafe { items(self.readers, self.reader_count, "stitchpool_request.readers") }?;
-        let mut request = Request::new(self.bytes, pool.stream(self.stream)?);
+        let mut request = Request::new(self.bytes, stream);
         if self.alignment_bytes != 0 {
             request.alignment_bytes = self.alignment_bytes;
         }

@@ -1,6 +1,7 @@
 //! Pieces of memory behind a range.
 
 use super::device::number_of;
+use crate::pointer::pointer_to;
 use std::ffi::c_void;
 use stitchpool_pool::Segment;
 
@@ -20,7 +21,7 @@ pub struct CSegment {
 impl CSegment {
     pub(crate) fn of(segment: &Segment) -> Self {
         Self {
-            address: std::ptr::with_exposed_provenance_mut(segment.at.0 as usize),
+            address: pointer_to(segment.at),
             bytes: segment.bytes,
             handle: segment.handle.0,
             offset_bytes: segment.offset_bytes,

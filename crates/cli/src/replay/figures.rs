@@ -3,6 +3,7 @@
 use super::books::{Books, Round, ratio};
 use super::rig::Rig;
 use super::script::Script;
+use super::timing::Timing;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use stitchpool_driver::{Tally, Verb};
@@ -75,6 +76,8 @@ pub struct Figures {
     pub duration_us: u64,
     /// Wall clock in the pool for an allocation with its free, driver calls excluded.
     pub ns_per_pair: f64,
+    /// The same when played again on a pool that has all its memory.
+    pub ns_per_pair_warm: f64,
     /// Host memory that the pool takes for itself.
     pub metadata_bytes: u64,
     /// Requests refused.
@@ -132,13 +135,13 @@ pub struct Outcome {
     /// What checks found.
     pub tally: Tally,
     /// From the run made for it.
-    pub ns_per_pair: f64,
+    pub timing: Timing,
 }
 
 impl Figures {
     /// The figures of a trace that was played.
     pub fn new(trace: String, script: &Script, outcome: Outcome) -> Self {
-        let Outcome { driver, books, stats, verbs, tally, ns_per_pair } = outcome;
+        let Outcome { driver, books, stats, verbs, tally, timing } = outcome;
         let per_device: Vec<DeviceFigures> = books.devices.iter().map(DeviceFigures::from).collect();
         let sum = |of: fn(&stitchpool_trace::Steps) -> u64| script.devices.iter().map(of).sum::<u64>();
         let reserved: Option<Vec<u64>> = script.devices.iter().map(|steps| steps.peak_reserved_bytes).collect();
@@ -175,7 +178,8 @@ impl Figures {
             driver_us_second_half: books.driver_us_second_half,
             largest_stall_us: books.largest_stall_us,
             duration_us: script.duration_us(),
-            ns_per_pair,
+            ns_per_pair: timing.ns_per_pair,
+            ns_per_pair_warm: timing.ns_per_pair_warm,
             metadata_bytes: stats.metadata_bytes,
             oom: books.oom,
             refused: books.refused,

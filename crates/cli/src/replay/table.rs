@@ -17,7 +17,7 @@ const HEADS: [&str; 12] = [
     "of it, 2nd half",
     "longest stall",
     "waits: CPU, streams",
-    "ns a pair",
+    "ns a pair, warm",
     "refused, wrong",
 ];
 
@@ -53,7 +53,7 @@ fn row(figures: &Figures) -> Vec<Cell> {
         millis(figures.driver_us_second_half),
         millis(figures.largest_stall_us),
         format!("{}, {}", figures.gpu_waits, figures.stream_waits),
-        format!("{:.0}", figures.ns_per_pair),
+        format!("{:.0}, {:.0}", figures.ns_per_pair, figures.ns_per_pair_warm),
         wrong,
     ];
     cells.into_iter().map(Cell::new).collect()

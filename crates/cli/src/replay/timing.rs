@@ -12,9 +12,24 @@ use stitchpool_trace::{Op, Step};
 /// So many steps are played between two readings of the clock.
 const BATCH_STEPS: usize = 64;
 
-/// Plays the trace once and gives nanoseconds for each allocation with its free, calls of the driver
-/// not counted. Refused requests count as nothing.
-pub fn ns_per_pair(script: &Script, rig: &Rig) -> Result<f64> {
+/// Nanoseconds for each allocation with its free, calls of the driver not counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// On a new pool.
+    pub ns_per_pair: f64,
+    /// Played again on the pool that has all its memory.
+    pub ns_per_pair_warm: f64,
+}
+
+impl Timing {
+    /// Plays the trace twice.
+    pub fn of(script: &Script, rig: &Rig) -> Result<Self> {
+        Ok(Self { ns_per_pair: time(script, rig, 0)?, ns_per_pair_warm: time(script, rig, script.duration_us())? })
+    }
+}
+
+/// Plays the trace once, from a time of the clock on. Refused requests count as nothing.
+fn time(script: &Script, rig: &Rig, start_us: u64) -> Result<f64> {
     let mut blocks: Vec<Vec<Option<Address>>> = script.devices.iter().map(|_| Vec::new()).collect();
     for (device, steps) in script.devices.iter().enumerate() {
         for block in &steps.initial {
@@ -25,7 +40,7 @@ pub fn ns_per_pair(script: &Script, rig: &Rig) -> Result<f64> {
     let in_driver_before_us = rig.metered.spent().total().wall_us;
     let (mut in_pool, mut pairs) = (Duration::ZERO, 0_u64);
     for batch in steps.chunks(BATCH_STEPS) {
-        rig.reach(batch[0].1.time_us);
+        rig.reach(start_us + batch[0].1.time_us);
         let start = Instant::now();
         for &(device, step) in batch {
             pairs += u64::from(play(script, rig, &mut blocks, (device, step)));

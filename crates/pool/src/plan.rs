@@ -136,7 +136,7 @@ const PHYSICAL_PART: u64 = 2048;
 const REQUEST_PART: u64 = 128;
 
 /// A request of this size is large: a gap must save it at least such a part.
-const LARGE_BYTES: u64 = 256 << 20;
+const LARGE_BYTES: u64 = 192 << 20;
 const LARGE_SAVING_PART: u64 = 8;
 
 /// Makes the cheapest plan for a job.

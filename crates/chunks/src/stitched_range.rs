@@ -146,6 +146,9 @@ impl StitchedRange {
     ) -> Result<()> {
         let bytes = handles.iter().map(|handle| handle.bytes()).sum();
         self.check_part(offset_bytes, bytes)?;
+        for handle in &handles {
+            self.reachable(Piece { device: handle.device(), bytes: handle.bytes() }, grants)?;
+        }
         let start = self.at + offset_bytes;
         let index = self.part_at(start);
         let (part_at, part_bytes) = self.parts[index].span();

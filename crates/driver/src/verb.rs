@@ -23,7 +23,7 @@ macro_rules! verbs {
 }
 
 verbs! {
-    Open = "open driver", Devices = "devices", Memory = "memory", LinkBetween = "link", Granularity = "granularity",
+    Open = "open", Devices = "devices", Memory = "memory", LinkBetween = "link", Granularity = "granularity",
     Reserve = "reserve", Unreserve = "unreserve", Create = "create", Release = "release",
     Map = "map", Unmap = "unmap", SetRights = "set_rights",
     Record = "record", Wait = "wait", IsDone = "is_done", Finish = "finish", Forget = "forget",

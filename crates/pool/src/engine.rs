@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
-use crate::registry::Registry;
+use crate::registry::{HEAPS_MAX, Registry};
 use crate::request::Request;
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space};
@@ -65,7 +65,8 @@ impl Engine {
         }
         let memory_bytes = devices.values().map(|device| device.limit_bytes).fold(0, u64::saturating_add);
         let plot_bytes = granule_bytes * PLOT_GRANULES;
-        let wanted_bytes = memory_bytes.saturating_mul(ADDRESSES_PER_BYTE).clamp(64 * plot_bytes, ADDRESS_BYTES_MAX);
+        let wanted_bytes =
+            memory_bytes.saturating_mul(ADDRESSES_PER_BYTE).clamp(u64::from(HEAPS_MAX) * plot_bytes, ADDRESS_BYTES_MAX);
         let address_bytes = settings.address_bytes.unwrap_or(wanted_bytes);
         let space = Space::reserve(&origin, plot_bytes, address_bytes, plot_bytes)?;
         let budget =

@@ -148,7 +148,31 @@ impl fmt::Display for Shortage {
         if let Some(refusal) = &self.refusal {
             write!(f, "; {refusal}")?;
         }
-        Ok(())
+        write!(f, "; {}", self.advice())
+    }
+}
+
+impl Shortage {
+    /// What would help most, by what holds the memory.
+    #[must_use]
+    pub fn advice(&self) -> &'static str {
+        let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
+        if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
+            "other streams still use freed memory: let them finish, or free earlier"
+        } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
+            "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
+        } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
+            "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else {
+            "free blocks, or let the request spill to further devices"
+        }
+    }
+}
+
+impl Holdings {
+    fn limit_is_short_of_device(&self, missing_bytes: u64) -> bool {
+        let room_bytes = self.limit_bytes - self.physical_bytes.min(self.limit_bytes);
+        room_bytes < missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes >= missing_bytes)
     }
 }
 

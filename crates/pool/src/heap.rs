@@ -190,6 +190,11 @@ impl Core {
         true
     }
 
+    /// Whether a live block starts at `address`.
+    pub(crate) fn has_block(&mut self, address: u64) -> bool {
+        self.live.get_mut(address).is_some()
+    }
+
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, start + bytes_of(units), epoch);

@@ -15,6 +15,9 @@ use stitchpool_driver::{DeviceId, ErrorKind, Verb};
 /// How often a miss plans anew, at most: each time something has changed.
 const ATTEMPTS_MAX: usize = 256;
 
+/// So many stale mappings may stand before a miss takes down first those whose fences are past.
+const STALE_MAX: usize = 4096;
+
 impl Engine {
     /// What a request that missed is about.
     pub(crate) fn job<'a>(&self, heap: &'a Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Job<'a> {
@@ -37,6 +40,10 @@ impl Engine {
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
         let mut renewed = false;
+        if mapper.stale.len() >= STALE_MAX {
+            mapper.poll_clocks();
+            mapper.retire_stale(usize::MAX)?;
+        }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
             if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {

@@ -168,11 +168,7 @@ impl Pool {
         self.engine.may_use(heap, address, &clock)?;
         let mut core = heap.core.lock();
         let own = core.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
-        let known = if own {
-            core.block_at(address.0).is_some_and(|block| block.start == address.0)
-        } else {
-            core.add_use(address.0, &clock)
-        };
+        let known = if own { core.has_block(address.0) } else { core.add_use(address.0, &clock) };
         drop(core);
         if known { Ok(()) } else { Err(self.engine.unknown(address)) }
     }

@@ -18,6 +18,7 @@ mod opened;
 mod order;
 mod physical;
 mod place;
+mod point;
 mod reservations;
 mod span;
 mod state;

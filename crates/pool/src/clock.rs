@@ -98,6 +98,11 @@ impl Clock {
         epoch >= self.stamp()
     }
 
+    /// Whether the stream is retired.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.seals.lock().retired
+    }
+
     /// Whether the stream is retired and the GPU is past all of it.
     pub(crate) fn is_over(&self) -> bool {
         let seals = self.seals.lock();

@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     pub(crate) watched: AtomicBool,
     /// When the budgets are next looked at for memory that was not needed for long.
     pub(crate) decay_due_us: AtomicU64,
+    /// False only while a tick has nothing to clear away: no mapping is stale, no retired stream known.
+    pub(crate) littered: AtomicBool,
 }
 
 /// What does not change about a device of the pool.
@@ -93,6 +95,7 @@ impl Engine {
             mapper: Mutex::new(mapper),
             watched: AtomicBool::new(false),
             decay_due_us: AtomicU64::new(0),
+            littered: AtomicBool::new(false),
         })
     }
 
@@ -103,13 +106,15 @@ impl Engine {
             && request.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX
             && request.alignment_bytes == UNIT_BYTES
         {
-            let unknown = Error::UnknownStream { serial: request.stream.serial };
-            let heap = self.registry.heap(request.stream.home).ok_or(unknown)?;
+            let Some(heap) = self.registry.heap(request.stream.home) else {
+                return Err(Error::UnknownStream { serial: request.stream.serial });
+            };
             return Ok((heap, units_of(request.bytes)));
         }
         self.resolve_placed(request)
     }
 
+    #[cold]
     fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
         let clock = self.registry.clock(request.stream.serial, request.stream.home)?;
         let device = clock.raw().device;
@@ -139,7 +144,7 @@ impl Engine {
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
                 let grants = self.grants(&key, device)?;
-                self.registry.house(Tenant { key, clock: clock.clone(), grants, retired: false })?
+                self.registry.house(Tenant { key, clock: clock.clone(), grants })?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
@@ -216,8 +221,14 @@ impl Engine {
     }
 
     pub(crate) fn set_watched(&self, mapper: &Mapper) {
-        let watched = mapper.clocks.len() > 1 || !mapper.stale.is_empty();
-        self.watched.store(watched, Ordering::Relaxed);
+        let stale = !mapper.stale.is_empty();
+        let littered = stale || mapper.clocks.values().any(|clock| clock.is_retired());
+        for (flag, is) in [(&self.watched, stale || mapper.clocks.len() > 1), (&self.littered, littered)] {
+            // Threads that hit read beside them: not written without need.
+            if flag.load(Ordering::Relaxed) != is {
+                flag.store(is, Ordering::Relaxed);
+            }
+        }
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -1,15 +1,13 @@
 //! The free bytes of a heap: extents in address order, served first fit. It knows no handle and no
 //! stream, and makes no driver call.
 //!
-//! Extents stand in leaves of 64, address and length in arrays of their own, so that a fit is a scan of
-//! leaf maxima and then of one leaf. Above a hundred leaves a second row of maxima, one for each 64
-//! leaves, keeps the scan short.
+//! A tree of three floors: extents stand in leaves, leaves in groups. Each floor tells of every part
+//! below where it starts and a bound on its longest extent, so that a fit is a scan of bounds, and
+//! then of one leaf. Bounds are lowered when a search finds them too high, not by every cut.
 
-use crate::scan::{first_at_least, largest};
+use crate::group::{Fit, GROUP, Group, LEAF};
+use crate::scan::first_at_least;
 use crate::unit::{bytes_of, units_of};
-
-const LEAF: usize = 64;
-const GROUP: usize = 64;
 
 /// A run of free bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,72 +29,21 @@ impl Extent {
 /// Free extents in address order; two never touch, none is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    /// In address order; none is empty. Boxed, because leaves move when one is put between them.
+    /// In address order; none is empty but the only one. Boxed, because they move when one is put between.
     #[expect(clippy::vec_box)]
-    leaves: Vec<Box<Leaf>>,
-    /// `firsts[i]` is the start of the first extent of leaf `i`.
+    groups: Vec<Box<Group>>,
+    /// No extent of group `i` is longer than `bounds[i]`.
+    bounds: Vec<u32>,
+    /// `firsts[i]` is the start of the first extent of group `i`.
     firsts: Vec<u64>,
-    /// `maxima[i]` is the largest length in leaf `i`.
-    maxima: Vec<u32>,
-    /// `summits[i]` is the largest of `maxima[64 * i..64 * i + 64]`.
-    summits: Vec<u32>,
     /// The sum of all lengths.
     free_units: u64,
-}
-
-#[derive(Debug)]
-struct Leaf {
-    count: usize,
-    lengths: [u32; LEAF],
-    starts: [u64; LEAF],
-}
-
-impl Leaf {
-    fn new() -> Box<Self> {
-        Box::new(Self { count: 0, lengths: [0; LEAF], starts: [0; LEAF] })
-    }
-
-    fn lengths(&self) -> &[u32] {
-        &self.lengths[..self.count]
-    }
-
-    fn starts(&self) -> &[u64] {
-        &self.starts[..self.count]
-    }
-
-    fn extent(&self, at: usize) -> Extent {
-        Extent { start: self.starts[at], units: self.lengths[at] }
-    }
-
-    fn set(&mut self, at: usize, extent: Extent) {
-        self.starts[at] = extent.start;
-        self.lengths[at] = extent.units;
-    }
-
-    fn insert(&mut self, at: usize, extent: Extent) {
-        self.lengths.copy_within(at..self.count, at + 1);
-        self.starts.copy_within(at..self.count, at + 1);
-        self.count += 1;
-        self.set(at, extent);
-    }
-
-    fn remove(&mut self, at: usize) {
-        self.lengths.copy_within(at + 1..self.count, at);
-        self.starts.copy_within(at + 1..self.count, at);
-        self.count -= 1;
-    }
-
-    fn append(&mut self, from: &Self, range: std::ops::Range<usize>) {
-        for at in range {
-            self.set(self.count, from.extent(at));
-            self.count += 1;
-        }
-    }
 }
 
 /// Where an extent stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Position {
+    group: usize,
     leaf: usize,
     at: usize,
 }
@@ -106,51 +53,85 @@ impl Extents {
     /// of two, at least a unit); gives the address.
     #[inline]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<u64> {
-        let mut leaf = self.next_leaf(0, units)?;
+        let mut group = 0;
         loop {
-            let mut from = 0;
-            while let Some(offset) = first_at_least(&self.leaves[leaf].lengths()[from..], units) {
-                let position = Position { leaf, at: from + offset };
-                let extent = self.leaves[leaf].extent(position.at);
-                let start = extent.start.next_multiple_of(alignment);
-                if start + bytes_of(units) <= extent.end() {
-                    self.cut(position, start, units);
+            group += first_at_least(self.bounds.get(group..)?, units)?;
+            let part = &mut *self.groups[group];
+            match part.take_first(units, alignment) {
+                Some(Fit { start, place: None }) => {
+                    self.firsts[group] = part.row.start(0);
+                    self.free_units -= u64::from(units);
                     return Some(start);
                 }
-                from = position.at + 1;
+                Some(Fit { start, place: Some((leaf, at)) }) => {
+                    self.cut(Position { group, leaf, at }, start, units);
+                    return Some(start);
+                }
+                None => self.bounds[group] = part.row.largest(),
             }
-            leaf = self.next_leaf(leaf + 1, units)?;
+            group += 1;
         }
     }
 
     /// Adds free bytes, joined with the neighbours they touch. The bytes are not free already.
+    #[inline]
     pub(crate) fn insert(&mut self, start: u64, units: u32) {
         self.free_units += u64::from(units);
-        let mut extent = Extent { start, units };
-        let next = self.position_after(start);
-        let before = self.before(next);
-        let touches_next = self.get(next).is_some_and(|after| after.start == extent.end());
-        let touches_before = before.and_then(|before| self.get(before)).filter(|before| before.end() == start);
-        if touches_next {
-            extent.units += self.leaves[next.leaf].lengths[next.at];
+        let Some(position) = self.position_behind(start) else { return self.insert_only(start, units) };
+        let end = start + bytes_of(units);
+        let Position { group, leaf, at } = position;
+        let extents = &mut *self.groups[group].leaves[leaf];
+        let low = at.wrapping_sub(1);
+        let touches_low = at > 0 && extents.end(low) == start;
+        if at == extents.count() {
+            return self.insert_at_end(position, touches_low, Extent { start, units });
         }
-        match (touches_before, before) {
-            (Some(low), Some(before)) => {
-                extent = Extent { start: low.start, units: low.units + extent.units };
-                self.set(before, extent);
-                if touches_next {
-                    self.remove(next);
-                }
+        match (touches_low, extents.start(at) == end) {
+            (false, false) => self.insert_new(position, Extent { start, units }),
+            (true, false) => {
+                let units = extents.length(low) + units;
+                extents.set_length(low, units);
+                self.raise_bounds(group, leaf, units);
             }
-            _ if touches_next => self.set(next, extent),
-            _ => self.insert_new(next, extent),
+            (false, true) => {
+                let units = extents.length(at) + units;
+                extents.set(at, start, units);
+                let first = extents.start(0);
+                self.groups[group].row.set_start(leaf, first);
+                self.firsts[group] = self.groups[group].row.start(0);
+                self.raise_bounds(group, leaf, units);
+            }
+            (true, true) => {
+                let units = extents.length(low) + units + extents.length(at);
+                extents.set_length(low, units);
+                self.raise_bounds(group, leaf, units);
+                self.remove(position);
+            }
+        }
+    }
+
+    /// Adds free bytes behind all extents of a leaf; the next one is the first of the next leaf.
+    fn insert_at_end(&mut self, position: Position, touches_low: bool, extent: Extent) {
+        let low = Position { at: position.at.wrapping_sub(1), ..position };
+        let next = self.next_leaf(position).filter(|&next| self.get(next).start == extent.end());
+        match (touches_low, next) {
+            (false, None) => self.insert_new(position, extent),
+            (true, None) => self.grow(low, extent.units),
+            (false, Some(next)) => {
+                self.set_start(next, extent.start);
+                self.grow(next, extent.units);
+            }
+            (true, Some(next)) => {
+                self.grow(low, extent.units + self.get(next).units);
+                self.remove(next);
+            }
         }
     }
 
     /// Takes exactly these bytes out, if all of them are free.
     pub(crate) fn remove_range(&mut self, start: u64, units: u32) -> bool {
-        let Some(position) = self.before(self.position_after(start)) else { return false };
-        let inside = self.get(position).is_some_and(|extent| start + bytes_of(units) <= extent.end());
+        let Some(position) = self.position_of(start) else { return false };
+        let inside = start + bytes_of(units) <= self.get(position).end();
         if inside {
             self.cut(position, start, units);
         }
@@ -159,19 +140,20 @@ impl Extents {
 
     /// The extent that ends at `end`.
     pub(crate) fn ending_at(&self, end: u64) -> Option<Extent> {
-        let extent = self.get(self.before(self.position_after(end - 1))?)?;
+        let extent = self.get(self.position_of(end - 1)?);
         (extent.end() == end).then_some(extent)
     }
 
     /// The extent that starts at `start`.
     pub(crate) fn starting_at(&self, start: u64) -> Option<Extent> {
-        let extent = self.get(self.before(self.position_after(start))?)?;
+        let extent = self.get(self.position_of(start)?);
         (extent.start == start).then_some(extent)
     }
 
     /// All extents in address order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.leaves.iter().flat_map(|leaf| (0..leaf.count).map(|at| leaf.extent(at)))
+        let leaves = self.groups.iter().flat_map(|group| &group.leaves);
+        leaves.flat_map(|leaf| (0..leaf.count()).map(|at| Extent { start: leaf.start(at), units: leaf.length(at) }))
     }
 
     /// Free units in all.
@@ -180,9 +162,9 @@ impl Extents {
     }
 
     /// Bytes that the index itself takes.
-    pub(crate) const fn own_bytes(&self) -> u64 {
-        let leaf = size_of::<Leaf>() + size_of::<(Box<Leaf>, u64, u32)>();
-        (self.leaves.capacity() * leaf) as u64
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let groups: usize = self.groups.iter().map(|group| group.own_bytes()).sum();
+        (groups + self.groups.capacity() * size_of::<(Box<Group>, u32, u64)>()) as u64
     }
 
     /// Checks the invariants at the fields.
@@ -199,171 +181,182 @@ impl Extents {
         if free_units != self.free_units {
             return Err(format!("{free_units} units stand in extents, {} are counted", self.free_units));
         }
-        for (index, leaf) in self.leaves.iter().enumerate() {
-            if leaf.count == 0 || self.firsts[index] != leaf.starts[0] || self.maxima[index] != largest(leaf.lengths())
-            {
-                return Err(format!("leaf {index} is empty, or its first or maximum is stale"));
-            }
+        if self.bounds.len() != self.groups.len() || self.firsts.len() != self.groups.len() {
+            let (bounds, firsts) = (self.bounds.len(), self.firsts.len());
+            return Err(format!("{} groups, {bounds} bounds, {firsts} firsts", self.groups.len()));
         }
-        let summits: Vec<u32> = self.maxima.chunks(GROUP).map(largest).collect();
-        if summits != self.summits {
-            return Err("the summits are stale".into());
+        for (index, group) in self.groups.iter().enumerate() {
+            group.check().map_err(|broken| format!("group {index}: {broken}"))?;
+            if self.groups.len() > 1 && group.leaves[0].count() == 0 {
+                return Err(format!("group {index} is empty"));
+            }
+            if self.firsts[index] != group.row.start(0) || self.bounds[index] < group.row.largest() {
+                return Err(format!("the first of group {index} is stale, or its bound too low"));
+            }
         }
         Ok(())
     }
 
-    fn next_leaf(&self, from: usize, units: u32) -> Option<usize> {
-        let group = from / GROUP;
-        let group_end = self.maxima.len().min((group + 1) * GROUP);
-        if let Some(offset) = first_at_least(self.maxima.get(from..group_end)?, units) {
-            return Some(from + offset);
-        }
-        let group = group + 1 + first_at_least(self.summits.get(group + 1..)?, units)?;
-        let maxima = &self.maxima[group * GROUP..self.maxima.len().min((group + 1) * GROUP)];
-        first_at_least(maxima, units).map(|offset| group * GROUP + offset)
+    /// Where an extent that starts right behind `address` would stand, in the leaf of those before it;
+    /// `None` if there is no extent at all.
+    #[inline(always)]
+    fn position_behind(&self, address: u64) -> Option<Position> {
+        let group = match self.firsts.len() {
+            0 => return None,
+            1 => 0,
+            _ => self.firsts.partition_point(|&first| first <= address).saturating_sub(1),
+        };
+        let Group { row, leaves } = &*self.groups[group];
+        let leaf = if row.count() == 1 { 0 } else { row.rank(address).saturating_sub(1) };
+        Some(Position { group, leaf, at: leaves[leaf].rank(address) })
     }
 
-    /// Where an extent that starts right after `start` would stand: behind all that start at or
-    /// before it.
-    fn position_after(&self, start: u64) -> Position {
-        let leaf = self.firsts.partition_point(|&first| first <= start).saturating_sub(1);
-        let at = self.leaves.get(leaf).map_or(0, |leaf| leaf.starts().partition_point(|&other| other <= start));
-        if self.leaves.get(leaf).is_some_and(|full| at == full.count && leaf + 1 < self.leaves.len()) {
-            return Position { leaf: leaf + 1, at: 0 };
-        }
-        Position { leaf, at }
+    /// The last extent that starts at or before `address`.
+    fn position_of(&self, address: u64) -> Option<Position> {
+        let behind = self.position_behind(address)?;
+        Some(Position { at: behind.at.checked_sub(1)?, ..behind })
     }
 
-    fn before(&self, position: Position) -> Option<Position> {
-        match position {
-            Position { leaf: 0, at: 0 } => None,
-            Position { leaf, at: 0 } => Some(Position { leaf: leaf - 1, at: self.leaves[leaf - 1].count - 1 }),
-            Position { leaf, at } => Some(Position { leaf, at: at - 1 }),
+    /// Where the next leaf's first extent stands.
+    fn next_leaf(&self, Position { group, leaf, .. }: Position) -> Option<Position> {
+        if leaf + 1 < self.groups[group].leaves.len() {
+            return Some(Position { group, leaf: leaf + 1, at: 0 });
         }
+        (group + 1 < self.groups.len()).then_some(Position { group: group + 1, leaf: 0, at: 0 })
     }
 
-    fn get(&self, position: Position) -> Option<Extent> {
-        let leaf = self.leaves.get(position.leaf)?;
-        (position.at < leaf.count).then(|| leaf.extent(position.at))
+    #[inline]
+    fn get(&self, Position { group, leaf, at }: Position) -> Extent {
+        let leaf = &self.groups[group].leaves[leaf];
+        Extent { start: leaf.start(at), units: leaf.length(at) }
     }
 
     /// Takes `[start, start + units)` out of the extent at `position`, which holds it.
     #[inline]
     fn cut(&mut self, position: Position, start: u64, units: u32) {
-        let whole = self.leaves[position.leaf].extent(position.at);
+        let whole = self.get(position);
         self.free_units -= u64::from(units);
-        let low = Extent { start: whole.start, units: units_of(start - whole.start) };
-        let end = start + bytes_of(units);
-        let high = Extent { start: end, units: units_of(whole.end() - end) };
-        match (low.units, high.units) {
+        let low_units = units_of(start - whole.start);
+        let high = Extent { start: start + bytes_of(units), units: whole.units - units - low_units };
+        match (low_units, high.units) {
             (0, 0) => self.remove(position),
-            (0, _) => self.set(position, high),
-            (_, 0) => self.set(position, low),
+            (0, _) => {
+                self.set_start(position, high.start);
+                self.shorten(position, high.units);
+            }
+            (_, 0) => self.shorten(position, low_units),
             _ => {
-                self.set(position, low);
+                self.shorten(position, low_units);
                 self.insert_new(Position { at: position.at + 1, ..position }, high);
             }
         }
     }
 
     #[inline]
-    fn set(&mut self, position: Position, extent: Extent) {
-        let leaf = &mut self.leaves[position.leaf];
-        let old_units = leaf.lengths[position.at];
-        leaf.set(position.at, extent);
-        self.firsts[position.leaf] = leaf.starts[0];
-        if extent.units > self.maxima[position.leaf] {
-            self.set_maximum(position.leaf, extent.units);
-        } else if old_units == self.maxima[position.leaf] {
-            self.refresh_maximum(position.leaf);
-        }
+    fn set_start(&mut self, Position { group, leaf, at }: Position, start: u64) {
+        let Group { row, leaves } = &mut *self.groups[group];
+        leaves[leaf].set_start(at, start);
+        row.set_start(leaf, leaves[leaf].start(0));
+        self.firsts[group] = row.start(0);
     }
 
-    fn remove(&mut self, position: Position) {
-        let leaf = &mut self.leaves[position.leaf];
-        leaf.remove(position.at);
-        if leaf.count == 0 {
-            self.leaves.remove(position.leaf);
-            self.firsts.remove(position.leaf);
-            self.maxima.remove(position.leaf);
-            self.refresh_summits(position.leaf);
+    /// Bounds may stay as they are.
+    #[inline]
+    fn shorten(&mut self, Position { group, leaf, at }: Position, units: u32) {
+        self.groups[group].leaves[leaf].set_length(at, units);
+    }
+
+    #[inline]
+    fn grow(&mut self, Position { group, leaf, at }: Position, by_units: u32) {
+        let extents = &mut self.groups[group].leaves[leaf];
+        let units = extents.length(at) + by_units;
+        extents.set_length(at, units);
+        self.raise_bounds(group, leaf, units);
+    }
+
+    #[inline]
+    fn raise_bounds(&mut self, group: usize, leaf: usize, units: u32) {
+        let row = &mut self.groups[group].row;
+        row.set_length(leaf, row.length(leaf).max(units));
+        self.bounds[group] = self.bounds[group].max(units);
+    }
+
+    fn remove(&mut self, Position { group, leaf, at }: Position) {
+        let Group { row, leaves } = &mut *self.groups[group];
+        leaves[leaf].remove(at);
+        if leaves[leaf].count() == 0 && leaves.len() > 1 {
+            leaves.remove(leaf);
+            row.remove(leaf);
+        } else {
+            row.set_start(leaf, leaves[leaf].start(0));
+            self.groups[group].merge_with_next(leaf);
+        }
+        let row = &self.groups[group].row;
+        if row.start(0) == u64::MAX && self.groups.len() > 1 {
+            self.groups.remove(group);
+            self.bounds.remove(group);
+            self.firsts.remove(group);
             return;
         }
-        self.firsts[position.leaf] = leaf.starts[0];
-        self.refresh_maximum(position.leaf);
-        self.merge_with_next(position.leaf);
+        self.firsts[group] = row.start(0);
+        self.merge_with_next(group);
     }
 
+    /// Adds the first extent there ever was.
+    #[cold]
+    fn insert_only(&mut self, start: u64, units: u32) {
+        self.groups.push(Box::new(Group::of(start, units)));
+        self.bounds.push(units);
+        self.firsts.push(start);
+    }
+
+    /// Adds an extent that touches no other at `position`.
+    #[inline]
     fn insert_new(&mut self, position: Position, extent: Extent) {
-        if self.leaves.is_empty() {
-            self.add_leaf(0, Leaf::new());
-        }
         let mut position = position;
-        if self.leaves[position.leaf].count == LEAF {
-            self.split_leaf(position.leaf);
-            if position.at > LEAF / 2 {
-                position = Position { leaf: position.leaf + 1, at: position.at - LEAF / 2 };
+        if self.groups[position.group].leaves[position.leaf].count() == LEAF {
+            position = self.make_room(position);
+        }
+        let Position { group, leaf, at } = position;
+        let Group { row, leaves } = &mut *self.groups[group];
+        leaves[leaf].insert(at, extent.start, extent.units);
+        row.set_start(leaf, leaves[leaf].start(0));
+        self.firsts[group] = row.start(0);
+        self.raise_bounds(group, leaf, extent.units);
+    }
+
+    /// Splits the full leaf at `position`, and its group if that is full too; gives the place where
+    /// `position` is now.
+    #[cold]
+    fn make_room(&mut self, position: Position) -> Position {
+        let Position { mut group, mut leaf, at } = position;
+        if self.groups[group].row.count() == GROUP {
+            let high = self.groups[group].split();
+            self.firsts.insert(group + 1, high.row.start(0));
+            self.bounds.insert(group + 1, high.row.largest());
+            self.groups.insert(group + 1, Box::new(high));
+            if leaf >= GROUP / 2 {
+                (group, leaf) = (group + 1, leaf - GROUP / 2);
             }
         }
-        let leaf = &mut self.leaves[position.leaf];
-        leaf.insert(position.at, extent);
-        self.firsts[position.leaf] = leaf.starts[0];
-        if extent.units > self.maxima[position.leaf] {
-            self.set_maximum(position.leaf, extent.units);
+        self.groups[group].split_leaf(leaf);
+        if at > LEAF / 2 {
+            return Position { group, leaf: leaf + 1, at: at - LEAF / 2 };
         }
+        Position { group, leaf, at }
     }
 
-    fn add_leaf(&mut self, index: usize, leaf: Box<Leaf>) {
-        self.firsts.insert(index, leaf.starts[0]);
-        self.maxima.insert(index, largest(leaf.lengths()));
-        self.leaves.insert(index, leaf);
-        self.refresh_summits(index);
-    }
-
-    fn split_leaf(&mut self, index: usize) {
-        let mut high = Leaf::new();
-        let low = &mut self.leaves[index];
-        high.append(low, LEAF / 2..LEAF);
-        low.count = LEAF / 2;
-        self.refresh_maximum(index);
-        self.add_leaf(index + 1, high);
-    }
-
-    /// Joins two thin neighbours, so that leaves stay at least a quarter full on average.
-    fn merge_with_next(&mut self, index: usize) {
-        let Some(next) = self.leaves.get(index + 1) else { return };
-        if self.leaves[index].count + next.count > LEAF / 2 {
+    /// Joins two thin neighbours.
+    fn merge_with_next(&mut self, group: usize) {
+        let Some(next) = self.groups.get(group + 1) else { return };
+        if self.groups[group].row.count() + next.row.count() > GROUP / 2 {
             return;
         }
-        let next = self.leaves.remove(index + 1);
-        self.firsts.remove(index + 1);
-        self.maxima.remove(index + 1);
-        self.leaves[index].append(&next, 0..next.count);
-        self.maxima[index] = largest(self.leaves[index].lengths());
-        self.refresh_summits(index);
-    }
-
-    fn refresh_maximum(&mut self, leaf: usize) {
-        self.set_maximum(leaf, largest(self.leaves[leaf].lengths()));
-    }
-
-    fn set_maximum(&mut self, leaf: usize, maximum: u32) {
-        let old = std::mem::replace(&mut self.maxima[leaf], maximum);
-        let group = leaf / GROUP;
-        if maximum > self.summits[group] {
-            self.summits[group] = maximum;
-        } else if old == self.summits[group] {
-            let end = self.maxima.len().min((group + 1) * GROUP);
-            self.summits[group] = largest(&self.maxima[group * GROUP..end]);
-        }
-    }
-
-    /// Leaves moved from `leaf` on: their groups' summits are found again.
-    fn refresh_summits(&mut self, leaf: usize) {
-        let group = leaf / GROUP;
-        self.summits.truncate(group);
-        let moved = self.maxima.get(group * GROUP..).unwrap_or_default();
-        self.summits.extend(moved.chunks(GROUP).map(largest));
+        let next = self.groups.remove(group + 1);
+        self.firsts.remove(group + 1);
+        let bound = self.bounds.remove(group + 1);
+        self.bounds[group] = self.bounds[group].max(bound);
+        self.groups[group].append(*next);
     }
 }
 
@@ -443,8 +436,64 @@ mod tests {
         }
     }
 
+    /// First fit, freeing and taking apart on a plain ordered map.
+    #[derive(Default)]
+    struct Runs(BTreeMap<u64, u32>);
+
+    impl Runs {
+        fn insert(&mut self, start: u64, units: u32) {
+            let (mut start, mut units) = (start, units);
+            units += self.0.remove(&(start + bytes_of(units))).unwrap_or(0);
+            let before = self.0.range(..start).next_back().map(|(&at, &length)| (at, length));
+            if let Some((at, length)) = before.filter(|&(at, length)| at + bytes_of(length) == start) {
+                (start, units) = (at, length + units);
+            }
+            self.0.insert(start, units);
+        }
+        fn take_first(&mut self, units: u32) -> Option<u64> {
+            let (&start, &length) = self.0.iter().find(|&(_, &length)| length >= units)?;
+            self.0.remove(&start);
+            if length > units {
+                self.0.insert(start + bytes_of(units), length - units);
+            }
+            Some(start)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+        #[test]
+        fn thousands_of_extents_agree_with_an_ordered_map(ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
+            let (mut extents, mut runs) = (Extents::default(), Runs::default());
+            // Islands of 8 units that never touch, so that the tree gets several groups.
+            let island = |at: u16| u64::from(at % 4000) * 10 * UNIT_BYTES;
+            let mut live: Vec<(u64, u32)> = (0..4000).map(|at| (island(at), 8)).collect();
+            for (step, (free, pick)) in ops.into_iter().enumerate() {
+                // First most are freed, in no order, and then most taken again.
+                if !live.is_empty() && (step < 1000 || free) {
+                    for _ in 0..3.min(live.len()) {
+                        let (start, units) = live.swap_remove(usize::from(pick) * 31 % live.len());
+                        extents.insert(start, units);
+                        runs.insert(start, units);
+                    }
+                } else {
+                    let units = u32::from(pick % 8) + 1;
+                    let expected = runs.take_first(units);
+                    prop_assert_eq!(extents.take_first(units, UNIT_BYTES), expected);
+                    live.extend(expected.map(|start| (start, units)));
+                }
+                if step % 100 == 0 {
+                    prop_assert_eq!(extents.check(), Ok(()));
+                    let all: Vec<_> = extents.iter().map(|extent| (extent.start, extent.units)).collect();
+                    prop_assert_eq!(all, runs.0.iter().map(|(&start, &units)| (start, units)).collect::<Vec<_>>());
+                }
+            }
+            prop_assert_eq!(extents.check(), Ok(()));
+        }
+    }
+
     #[test]
-    fn many_holes_are_found_through_the_summits() {
+    fn many_holes_are_found_through_the_bounds() {
         let mut extents = Extents::default();
         for hole in 0..20_000_u64 {
             extents.insert(hole * 10 * UNIT_BYTES, if hole == 19_000 { 5 } else { 1 });

@@ -17,8 +17,9 @@ use stitchpool_driver::{DeviceId, Grant};
 /// Every so many frees the heap asks whether its streams should be sealed.
 const FREES_PER_TICK: u32 = 16;
 
-/// A heap and its lock.
+/// A heap and its lock. Aligned, so that threads on neighbouring heaps do not share a cache line.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Heap {
     pub(crate) index: u32,
     pub(crate) core: Mutex<Core>,
@@ -45,20 +46,14 @@ pub(crate) struct Tenant {
     pub(crate) key: HeapKey,
     pub(crate) clock: Arc<Clock>,
     pub(crate) grants: Arc<[Grant]>,
-    /// Iff the stream was retired: blocks may still be freed, none is allocated.
-    pub(crate) retired: bool,
-}
-
-impl Tenant {
-    #[inline]
-    pub(crate) const fn serves(&self, serial: u32) -> bool {
-        self.key.serial == serial && !self.retired
-    }
 }
 
 /// What the lock protects.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
+    /// The serial of the stream that may allocate; `None` iff there is no tenant, or its stream is retired:
+    /// then blocks may still be freed.
+    serves: Option<u32>,
     /// None iff the heap is unused: no chain, block or pending block is in it.
     pub(crate) tenant: Option<Tenant>,
     /// Free bytes, all of them in current slots of the heap's chains.
@@ -173,17 +168,28 @@ impl Heap {
 }
 
 impl Core {
+    /// Whether the stream with this serial may allocate here.
+    #[inline]
+    pub(crate) fn serves(&self, serial: u32) -> bool {
+        self.serves == Some(serial)
+    }
+
+    /// The tenant's stream is retired.
+    pub(crate) const fn retire(&mut self) {
+        self.serves = None;
+    }
+
     /// Notes that the block at `address` is used on another stream too. False: no such block.
     pub(crate) fn add_use(&mut self, address: u64, clock: &Arc<Clock>) -> bool {
-        let Some(block) = self.live.get_mut(address) else { return false };
+        let Some(uses) = self.live.uses_mut(address) else { return false };
         if is_planted(Mutant::SkipRecordUse) {
             return true;
         }
-        if block.uses == 0 {
+        if *uses == 0 {
             // A slab index is a count of uses, far below u32::MAX.
-            block.uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
+            *uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
         }
-        let known = &mut self.uses[block.uses as usize - 1];
+        let known = &mut self.uses[*uses as usize - 1];
         if !known.iter().any(|known| known.serial() == clock.serial()) {
             known.push(clock.clone());
         }
@@ -191,8 +197,8 @@ impl Core {
     }
 
     /// Whether a live block starts at `address`.
-    pub(crate) fn has_block(&mut self, address: u64) -> bool {
-        self.live.get_mut(address).is_some()
+    pub(crate) fn has_block(&self, address: u64) -> bool {
+        self.live.has(address)
     }
 
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
@@ -257,7 +263,7 @@ impl Core {
         self.live.iter().map(|block| Extent { start: block.address, units: block.units })
     }
 
-    pub(crate) const fn block_count(&self) -> usize {
+    pub(crate) fn block_count(&self) -> usize {
         self.live.count()
     }
 
@@ -267,12 +273,13 @@ impl Core {
 
     /// Whether a new tenant may move in.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.is_idle() && self.tenant.as_ref().is_none_or(|tenant| tenant.retired)
+        self.is_idle() && self.serves.is_none()
     }
 
     /// Gives the heap to a tenant. It is vacant, so what its log tells is of nobody's interest.
     pub(crate) fn move_in(&mut self, tenant: Tenant) {
         self.log = FreeLog::default();
+        self.serves = Some(tenant.key.serial);
         self.tenant = Some(tenant);
     }
 

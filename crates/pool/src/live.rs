@@ -1,11 +1,13 @@
-//! The live blocks of a heap by address: one open-addressing table. It knows nothing of free bytes.
+//! The live blocks of a heap by address. It knows nothing of free bytes.
 
 use crate::unit::bytes_of;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// What is known of a live block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
-    /// Its first address; never 0.
+    /// Its first address.
     pub(crate) address: u64,
     /// Its length in units.
     pub(crate) units: u32,
@@ -13,60 +15,34 @@ pub(crate) struct Block {
     pub(crate) uses: u32,
 }
 
-const EMPTY: Block = Block { address: 0, units: 0, uses: 0 };
-const CAPACITY_MIN: usize = 64;
-
 /// Live blocks by address.
 #[derive(Debug, Default)]
 pub(crate) struct LiveTable {
-    /// A power of two, or nothing yet. A block stands at or behind its own place with no empty place
-    /// between.
-    places: Vec<Block>,
-    /// How many places are taken: at most three quarters.
-    count: usize,
+    blocks: HashMap<u64, (u32, u32), BuildHasherDefault<Spread>>,
 }
 
 impl LiveTable {
     /// Adds a block whose address is not in the table.
     #[inline]
     pub(crate) fn insert(&mut self, block: Block) {
-        if (self.count + 1) * 4 > self.places.len() * 3 {
-            self.grow();
-        }
-        let mask = self.places.len() - 1;
-        let mut place = home(block.address, mask);
-        while self.places[place].address != 0 {
-            place = (place + 1) & mask;
-        }
-        self.places[place] = block;
-        self.count += 1;
+        self.blocks.insert(block.address, (block.units, block.uses));
     }
 
     /// Takes a block out.
     #[inline]
     pub(crate) fn remove(&mut self, address: u64) -> Option<Block> {
-        let mut hole = self.find(address)?;
-        let block = self.places[hole];
-        let mask = self.places.len() - 1;
-        // Blocks behind the hole move into it where it lies between their own place and them.
-        let mut next = (hole + 1) & mask;
-        while self.places[next].address != 0 {
-            let distance = next.wrapping_sub(home(self.places[next].address, mask)) & mask;
-            if distance >= (next.wrapping_sub(hole) & mask) {
-                self.places[hole] = self.places[next];
-                hole = next;
-            }
-            next = (next + 1) & mask;
-        }
-        self.places[hole] = EMPTY;
-        self.count -= 1;
-        Some(block)
+        let (units, uses) = self.blocks.remove(&address)?;
+        Some(Block { address, units, uses })
     }
 
-    /// The block that starts at `address`.
-    pub(crate) fn get_mut(&mut self, address: u64) -> Option<&mut Block> {
-        let place = self.find(address)?;
-        self.places.get_mut(place)
+    /// Where the list of other streams of the block at `address` stands.
+    pub(crate) fn uses_mut(&mut self, address: u64) -> Option<&mut u32> {
+        self.blocks.get_mut(&address).map(|(_, uses)| uses)
+    }
+
+    /// Whether a block starts at `address`.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.blocks.contains_key(&address)
     }
 
     /// The block that holds `address`; a walk over all of them, for error texts and queries.
@@ -77,47 +53,40 @@ impl LiveTable {
 
     /// All live blocks, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
-        self.places.iter().copied().filter(|block| block.address != 0)
+        self.blocks.iter().map(|(&address, &(units, uses))| Block { address, units, uses })
     }
 
     /// How many there are.
-    pub(crate) const fn count(&self) -> usize {
-        self.count
+    pub(crate) fn count(&self) -> usize {
+        self.blocks.len()
     }
 
     /// Bytes that the table itself takes.
-    pub(crate) const fn own_bytes(&self) -> u64 {
-        (self.places.capacity() * size_of::<Block>()) as u64
-    }
-
-    fn find(&self, address: u64) -> Option<usize> {
-        let mask = self.places.len().checked_sub(1)?;
-        let mut place = home(address, mask);
-        loop {
-            match self.places[place].address {
-                0 => return None,
-                found if found == address => return Some(place),
-                _ => place = (place + 1) & mask,
-            }
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let places = vec![EMPTY; (self.places.len() * 2).max(CAPACITY_MIN)];
-        let old = std::mem::replace(&mut self.places, places);
-        self.count = 0;
-        for block in old.into_iter().filter(|block| block.address != 0) {
-            self.insert(block);
-        }
+    pub(crate) fn own_bytes(&self) -> u64 {
+        // A place takes an entry and a byte; an eighth of them stays empty.
+        (self.blocks.capacity() * 8 / 7 * (size_of::<(u64, u32, u32)>() + 1)) as u64
     }
 }
 
-/// The place of an address in an empty table: the top bits of a product spread neighbours apart.
-#[inline]
-const fn home(address: u64, mask: usize) -> usize {
-    let spread = (address >> 9).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (spread >> 32) as usize & mask
+/// Spreads addresses over a table: the two halves of a product, so that no bits of it are weak.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    #[inline]
+    fn write_u64(&mut self, address: u64) {
+        let product = u128::from(address) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0 << 8 | u64::from(byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +113,22 @@ mod tests {
             let mut all: Vec<_> = table.iter().collect();
             all.sort_by_key(|block| block.address);
             prop_assert_eq!(all, shadow.into_values().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn neighbouring_addresses_spread_over_low_and_high_bits() {
+        for step in [512_u64, 2 << 20, 1 << 30] {
+            let (mut low, mut high) = ([0_u32; 64], [0_u32; 64]);
+            for n in 0..4096 {
+                let mut hash = Spread::default();
+                hash.write_u64((1 << 45) + n * step);
+                low[hash.finish() as usize % 64] += 1;
+                high[(hash.finish() >> 58) as usize] += 1;
+            }
+            for count in low.into_iter().chain(high) {
+                assert!((16..=256).contains(&count), "{count} of 4096 in a 64th, at steps of {step}");
+            }
         }
     }
 }

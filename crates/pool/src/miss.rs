@@ -4,8 +4,9 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, Tenant};
+use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
-use crate::plan::{Job, Planner, Waits};
+use crate::planner::Planner;
 use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stitchpool_chunks::{Placement, Segment};
 use stitchpool_driver::{Address, Driver, RawStream};
 
@@ -56,7 +57,7 @@ impl Pool {
         let placement = Placement::Home(stream.device);
         let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
         let grants = engine.grants(&key, stream.device)?;
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants, retired: false })?;
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
         let mut mapper = engine.mapper.lock();
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
@@ -74,6 +75,7 @@ impl Pool {
         let clock = engine.registry.clock(stream.serial, stream.home)?;
         clock.retire(&engine.origin)?;
         engine.registry.retire(&clock);
+        engine.littered.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -88,18 +90,16 @@ impl Pool {
         let engine = &*self.engine;
         let (heap, units) = engine.resolve(request)?;
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
-        let tenant = {
-            let mut core = heap.core.lock();
-            let serves = core.tenant.as_ref().is_some_and(|tenant| tenant.serves(request.stream.serial));
-            if !serves {
-                return Err(Error::UnknownStream { serial: request.stream.serial });
-            }
-            if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
-                return Ok(block(address, units));
-            }
-            core.counts.misses += 1;
-            core.tenant.clone()
-        };
+        let mut core = heap.core.lock();
+        if !core.serves(request.stream.serial) {
+            return Err(Error::UnknownStream { serial: request.stream.serial });
+        }
+        if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
+            return Ok(block(address, units));
+        }
+        core.counts.misses += 1;
+        let tenant = core.tenant.clone();
+        drop(core);
         let tenant = tenant.ok_or(Error::UnknownStream { serial: request.stream.serial })?;
         self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
     }

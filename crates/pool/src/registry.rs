@@ -17,7 +17,7 @@ static NEXT_SERIAL: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub(crate) struct Registry {
     /// The first `roll.used` are there.
-    heaps: Box<[OnceLock<Heap>]>,
+    heaps: Box<[OnceLock<Box<Heap>>]>,
     roll: RwLock<Roll>,
 }
 
@@ -36,12 +36,12 @@ impl Registry {
 
     #[inline]
     pub(crate) fn heap(&self, index: u32) -> Option<&Heap> {
-        self.heaps.get(index as usize)?.get()
+        self.heaps.get(index as usize)?.get().map(|heap| &**heap)
     }
 
     /// Every heap there is.
     pub(crate) fn heaps(&self) -> impl Iterator<Item = &Heap> {
-        self.heaps.iter().map_while(OnceLock::get)
+        self.heaps.iter().map_while(|place| place.get().map(|heap| &**heap))
     }
 
     /// A number for a new stream. No other stream has it, of this pool or any other of the process.
@@ -81,7 +81,7 @@ impl Registry {
             remedy: "retire streams that are no longer used, and free their blocks",
         };
         let place = self.heaps.get(roll.used as usize).ok_or(too_many)?;
-        let heap = place.get_or_init(|| Heap::new(roll.used));
+        let heap = place.get_or_init(|| Box::new(Heap::new(roll.used)));
         roll.used += 1;
         Ok(heap)
     }
@@ -92,24 +92,22 @@ impl Registry {
         roll.by_key.retain(|key, _| key.serial != clock.serial());
         for heap in self.heaps() {
             let mut core = heap.core.lock();
-            if let Some(tenant) = core.tenant.as_mut().filter(|tenant| tenant.key.serial == clock.serial()) {
-                tenant.retired = true;
+            if core.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == clock.serial()) {
+                core.retire();
             }
         }
     }
 
-    /// Bytes of host memory that the table of heaps takes.
+    /// Bytes of host memory that the table of heaps takes, and what stands in every heap.
     pub(crate) fn own_bytes(&self) -> u64 {
-        size_of_val(&*self.heaps) as u64
+        (size_of_val(&*self.heaps) + self.heaps().count() * size_of::<Heap>()) as u64
     }
 
     /// The clock of a stream whose home is `home`, if it is registered and not retired.
     pub(crate) fn clock(&self, serial: u32, home: u32) -> Result<Arc<Clock>> {
         let core = self.heap(home).map(|heap| heap.core.lock());
+        let core = core.filter(|core| core.serves(serial));
         let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
-        match tenant.filter(|tenant| tenant.serves(serial)) {
-            Some(tenant) => Ok(tenant.clock.clone()),
-            None => Err(Error::UnknownStream { serial }),
-        }
+        tenant.map(|tenant| tenant.clock.clone()).ok_or(Error::UnknownStream { serial })
     }
 }

@@ -3,8 +3,9 @@
 
 use crate::candidate::Candidate;
 use crate::engine::Engine;
+use crate::job::Job;
 use crate::mapper::Mapper;
-use crate::plan::{Job, Plan, Step};
+use crate::plan::{Plan, Step};
 use std::collections::BTreeMap;
 
 /// So many handles must be worth it.

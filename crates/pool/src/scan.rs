@@ -1,16 +1,44 @@
-//! Scans over short arrays of lengths: the only loops of the hit path. They know nothing of extents.
+//! Scans over rows of lengths and addresses: the only loops of the hit path. They know nothing of
+//! extents. None leaves early, so that the processor has no branch to guess wrongly.
 
-/// Index of the first length that is at least `wanted`.
+/// Bit `i` is set iff length `i` is at least `wanted`, which is not 0. There are a multiple of 16 of them,
+/// at most 64, and none from `count` on is.
+#[inline]
+pub(crate) fn at_least<const N: usize>(lengths: &[u32; N], count: usize, wanted: u32) -> u64 {
+    let parts = lengths.as_chunks::<16>().0;
+    let mut mask = u64::from(part_at_least(&parts[0], wanted));
+    // Most rows are short, and a row that is stays so for long.
+    for (index, part) in parts.iter().enumerate().skip(1) {
+        if index * 16 >= count {
+            break;
+        }
+        mask |= u64::from(part_at_least(part, wanted)) << (index * 16);
+    }
+    mask
+}
+
+/// Index of the first length that is at least `wanted`, which is not 0.
 #[inline]
 pub(crate) fn first_at_least(lengths: &[u32], wanted: u32) -> Option<usize> {
-    // Blocks of eight without an early exit inside, so that the compiler turns them into vector compares.
-    let (blocks, rest) = lengths.as_chunks::<8>();
-    for (index, block) in blocks.iter().enumerate() {
-        if block.iter().fold(false, |found, &length| found | (length >= wanted)) {
-            return block.iter().position(|&length| length >= wanted).map(|offset| index * 8 + offset);
+    let (parts, rest) = lengths.as_chunks::<16>();
+    for (index, part) in parts.iter().enumerate() {
+        let mask = part_at_least(part, wanted);
+        if mask != 0 {
+            return Some(index * 16 + mask.trailing_zeros() as usize);
         }
     }
-    rest.iter().position(|&length| length >= wanted).map(|offset| blocks.len() * 8 + offset)
+    rest.iter().position(|&length| length >= wanted).map(|offset| parts.len() * 16 + offset)
+}
+
+/// How many of these rising addresses are at most `address`. There are a multiple of eight of them.
+#[inline]
+pub(crate) fn rank<const N: usize>(rising: &[u64; N], address: u64) -> usize {
+    // Two short counts instead of a bisection: its steps would wait for each other.
+    let eights = rising.as_chunks::<8>().0;
+    let Some((last, passed)) = eights.split_last() else { return 0 };
+    let eight = passed.iter().map(|eight| usize::from(eight[7] <= address)).sum::<usize>();
+    let eight_of = passed.get(eight).unwrap_or(last);
+    eight * 8 + eight_of.iter().map(|&at| usize::from(at <= address)).sum::<usize>()
 }
 
 /// The largest length, 0 of none.
@@ -19,16 +47,64 @@ pub(crate) fn largest(lengths: &[u32]) -> u32 {
     lengths.iter().fold(0, |largest, &length| if length > largest { length } else { largest })
 }
 
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn part_at_least(lengths: &[u32; 16], wanted: u32) -> u16 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpgt_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
+        _mm_xor_si128,
+    };
+    let quarters = lengths.as_ptr().cast::<__m128i>();
+    // SAFETY: every x86-64 has SSE2, and `lengths` holds four quarters of 16 bytes.
+    unsafe {
+        // The comparison is signed: flipping the top bit makes it unsigned.
+        let flip = _mm_set1_epi32(i32::MIN);
+        let below = _mm_xor_si128(_mm_set1_epi32((wanted - 1).cast_signed()), flip);
+        let long = |quarter| _mm_cmpgt_epi32(_mm_xor_si128(_mm_loadu_si128(quarters.add(quarter)), flip), below);
+        let low = _mm_packs_epi32(long(0), long(1));
+        let high = _mm_packs_epi32(long(2), long(3));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u16
+    }
+}
+#[cfg(not(target_arch = "x86_64"))]
+use plain_part_at_least as part_at_least;
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[inline]
+fn plain_part_at_least(lengths: &[u32; 16], wanted: u32) -> u16 {
+    (0..16).fold(0, |mask, index| mask | u16::from(lengths[index] >= wanted) << index)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn row() -> impl Strategy<Value = [u32; 64]> {
+        let length = prop_oneof![0_u32..50, Just(0), u32::MAX - 3..=u32::MAX, (1 << 31) - 3..(1 << 31) + 3_u32];
+        prop::collection::vec(length, 64).prop_map(|row| std::array::from_fn(|index| row[index]))
+    }
+
     proptest! {
         #[test]
-        fn scans_agree_with_the_plain_search(lengths in prop::collection::vec(0_u32..50, 0..130), wanted in 0_u32..60) {
-            prop_assert_eq!(first_at_least(&lengths, wanted), lengths.iter().position(|&length| length >= wanted));
-            prop_assert_eq!(largest(&lengths), lengths.iter().copied().max().unwrap_or(0));
+        fn scans_agree_with_the_plain_search(row in row(), count in 0_usize..64, other in row()) {
+            let wanted = other[count].max(1);
+            let mut short = row;
+            short[count..].fill(0);
+            let mask = at_least(&short, count, wanted);
+            for (index, &length) in short.iter().enumerate() {
+                prop_assert_eq!(mask >> index & 1 == 1, length >= wanted);
+            }
+            for part in row.as_chunks::<16>().0 {
+                prop_assert_eq!(part_at_least(part, wanted), plain_part_at_least(part, wanted));
+            }
+            let some = &row[..count];
+            prop_assert_eq!(first_at_least(some, wanted), some.iter().position(|&length| length >= wanted));
+            prop_assert_eq!(largest(some), some.iter().copied().max().unwrap_or(0));
+            let mut rising = row.map(u64::from);
+            rising.sort_unstable();
+            let address = u64::from(wanted);
+            prop_assert_eq!(rank(&rising, address), rising.iter().filter(|&&at| at <= address).count());
         }
     }
 }

@@ -6,8 +6,8 @@ use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::error::{Holdings, Shortage};
 use crate::heap::Heap;
+use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
-use crate::plan::{Job, Waits};
 use std::sync::Arc;
 use stitchpool_driver::DeviceId;
 

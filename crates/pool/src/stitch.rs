@@ -4,12 +4,13 @@
 use crate::candidate::{Wanted, fences, is_ready};
 use crate::chain::{Chain, Slot};
 use crate::clock::Fence;
-use crate::heap::{Core, Pending};
+use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
-use crate::plan::{Job, Place, Plan, Step, Waits};
+use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
-use crate::unit::{UNIT_BYTES, bytes_of, units_of};
+use crate::taken::{Taken, put_back, take};
+use crate::unit::{UNIT_BYTES, units_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
@@ -48,15 +49,6 @@ pub(crate) struct Stitch<'a> {
     taken: Vec<Taken>,
     /// Handles for the new place, in address order.
     handles: Vec<Incoming>,
-}
-
-/// Bytes taken out of a heap.
-struct Taken {
-    heap: u32,
-    start: u64,
-    units: u32,
-    /// What of them was in pending blocks.
-    pending: Vec<Pending>,
 }
 
 /// A gap whose vacancy was taken out of its chain.
@@ -174,7 +166,7 @@ impl<'a> Stitch<'a> {
                 return Err(Setback::Overtaken);
             }
             let at = slot.at().0;
-            self.taken.push(take_bytes(&mut core, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
+            self.taken.push(take(&mut core, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
             stolen.insert(at, Incoming { handle, origin: Source::Slot { at, fences } });
         }
         Ok(())
@@ -349,63 +341,5 @@ impl<'a> Stitch<'a> {
                 put_back(&mut heap.core.lock(), taken);
             }
         }
-    }
-}
-
-/// Takes `[start, +units)` out of free extents and pending blocks; `None`, and nothing done, if some
-/// of it is in neither.
-fn take_bytes(core: &mut Core, heap: u32, start: u64, units: u32) -> Option<Taken> {
-    let end = start + bytes_of(units);
-    if core.extents.remove_range(start, units) {
-        return Some(Taken { heap, start, units, pending: Vec::new() });
-    }
-    let mut pending: Vec<Pending> = Vec::new();
-    for block in &core.pending {
-        let (low, high) = (block.start.max(start), block.extent().end().min(end));
-        if low < high {
-            pending.push(Pending {
-                start: low,
-                units: units_of(high - low),
-                epoch: block.epoch,
-                fences: block.fences.clone(),
-            });
-        }
-    }
-    pending.sort_unstable_by_key(|block| block.start);
-    let mut gaps = Vec::new();
-    let mut at = start;
-    for block in &pending {
-        if block.start > at {
-            gaps.push((at, units_of(block.start - at)));
-        }
-        at = block.extent().end();
-    }
-    if at < end {
-        gaps.push((at, units_of(end - at)));
-    }
-    for (done, &(gap, gap_units)) in gaps.iter().enumerate() {
-        if !core.extents.remove_range(gap, gap_units) {
-            for &(gap, gap_units) in &gaps[..done] {
-                core.extents.insert(gap, gap_units);
-            }
-            return None;
-        }
-    }
-    core.take_from_pending(start, end);
-    Some(Taken { heap, start, units, pending })
-}
-
-fn put_back(core: &mut Core, taken: Taken) {
-    let mut at = taken.start;
-    let end = taken.start + bytes_of(taken.units);
-    for block in taken.pending {
-        if block.start > at {
-            core.extents.insert(at, units_of(block.start - at));
-        }
-        at = block.extent().end();
-        core.pending.push(block);
-    }
-    if at < end {
-        core.extents.insert(at, units_of(end - at));
     }
 }

@@ -24,6 +24,10 @@ impl Engine {
             tracing::debug!(%error, heap = heap.index, "a tick was cut short");
         }
         heap.core.lock().reap();
+        // What all threads share is touched only if there is something to do.
+        if !self.littered.load(Ordering::Relaxed) {
+            return;
+        }
         // A miss under way does all of this itself.
         let Some(mut mapper) = self.mapper.try_lock() else { return };
         if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {

@@ -3,7 +3,7 @@
 
 use super::order::Frontier;
 use super::physical::MemoryId;
-use super::timeline::Point;
+use super::point::Point;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Which queued work is known to be ordered before which, by streams, events and the CPU's own waits.
 //! It knows order, not time: what merely happened to run first counts for nothing.
 
-use super::timeline::{LaneId, Point};
+use super::point::{LaneId, Point};
 use crate::RawEvent;
 use std::collections::BTreeMap;
 use std::sync::Arc;

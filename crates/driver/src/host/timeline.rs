@@ -3,6 +3,7 @@
 use super::config::{HostConfig, StreamMode};
 use super::lane::{Item, Lane};
 use super::order::Order;
+use super::point::{LaneId, Point};
 use super::span::Span;
 use super::time::Time;
 use super::work::Work;
@@ -30,17 +31,6 @@ pub(super) struct Timeline {
     next_lane: u64,
     /// Never given twice, so that a forgotten event is always seen.
     next_event: u64,
-}
-
-/// A stream's identity, never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LaneId(pub(super) u64);
-
-/// The end of one item of one stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Point {
-    pub(super) lane: LaneId,
-    pub(super) number: u64,
 }
 
 impl Timeline {

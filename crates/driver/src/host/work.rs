@@ -1,7 +1,7 @@
 //! What can be queued on a stream, and how it is done once its time has come.
 
+use super::point::Point;
 use super::span::Span;
-use super::timeline::Point;
 use crate::{Rights, Tally, pattern_word};
 use std::ptr;
 

@@ -1,0 +1,126 @@
+//! A group of leaves: the middle floor of a heap's tree of extents. It knows only its own extents.
+
+use crate::row::Row;
+use crate::unit::bytes_of;
+
+/// A row of leaves: the extents of a stretch of addresses.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// For each leaf the start of its first extent, and a length that none of its extents exceeds.
+    pub(crate) row: Row<GROUP>,
+    /// In address order; none is empty but the only one.
+    #[expect(clippy::vec_box)]
+    pub(crate) leaves: Vec<Box<Leaf>>,
+}
+
+/// So many extents a leaf has at most, and so many leaves a group.
+pub(crate) const LEAF: usize = 32;
+pub(crate) const GROUP: usize = 32;
+
+/// Extents in address order.
+pub(crate) type Leaf = Row<LEAF>;
+
+/// Where a search has found room.
+pub(crate) struct Fit {
+    pub(crate) start: u64,
+    /// The extent to be cut, by leaf and place in it; `None`: its low end was taken off already.
+    pub(crate) place: Option<(usize, usize)>,
+}
+
+impl Group {
+    /// One that holds one extent.
+    pub(crate) fn of(start: u64, units: u32) -> Self {
+        let mut group = Self { row: Row::EMPTY, leaves: vec![Box::new(Row::EMPTY)] };
+        group.leaves[0].insert(0, start, units);
+        group.row.insert(0, start, units);
+        group
+    }
+
+    /// Finds the lowest extent that has `units` at a multiple of `alignment`, and takes them off if they
+    /// are its low end and not all of it. Bounds that promise too much are lowered on the way.
+    #[inline(always)]
+    pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
+        let mut hopeful = self.row.at_least(units);
+        while hopeful != 0 {
+            let leaf = hopeful.trailing_zeros() as usize;
+            let extents = &mut *self.leaves[leaf];
+            let mut long = extents.at_least(units);
+            if long == 0 {
+                self.row.set_length(leaf, extents.largest());
+            }
+            while long != 0 {
+                let at = long.trailing_zeros() as usize;
+                let (low, rest) = (extents.start(at), extents.length(at) - units);
+                let start = (low + (alignment - 1)) & !(alignment - 1);
+                if start == low && rest > 0 {
+                    extents.set(at, start + bytes_of(units), rest);
+                    self.row.set_start(leaf, extents.start(0));
+                    return Some(Fit { start, place: None });
+                }
+                if start - low <= bytes_of(rest) {
+                    return Some(Fit { start, place: Some((leaf, at)) });
+                }
+                long &= long - 1;
+            }
+            hopeful &= hopeful - 1;
+        }
+        None
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.row.check()?;
+        if self.leaves.is_empty() || self.row.count() != self.leaves.len() {
+            return Err(format!("{} leaves, {} in the row", self.leaves.len(), self.row.count()));
+        }
+        for (index, leaf) in self.leaves.iter().enumerate() {
+            leaf.check().map_err(|broken| format!("leaf {index}: {broken}"))?;
+            if leaf.count() == 0 && self.leaves.len() > 1 {
+                return Err(format!("leaf {index} is empty"));
+            }
+            if self.row.start(index) != leaf.start(0) || self.row.length(index) < leaf.largest() {
+                return Err(format!("the first of leaf {index} is stale, or its bound too low"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that the group itself takes.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let leaves = self.leaves.len() * size_of::<Leaf>();
+        size_of::<Self>() + leaves + self.leaves.capacity() * size_of::<Box<Leaf>>()
+    }
+
+    /// Adds the leaves of the group behind this one; there is room.
+    pub(crate) fn append(&mut self, next: Self) {
+        let Self { mut row, mut leaves } = next;
+        row.move_from(0, &mut self.row);
+        self.leaves.append(&mut leaves);
+    }
+
+    /// Cuts off the upper half.
+    pub(crate) fn split(&mut self) -> Self {
+        let mut high = Self { row: Row::EMPTY, leaves: self.leaves.split_off(GROUP / 2) };
+        self.row.move_from(GROUP / 2, &mut high.row);
+        high
+    }
+
+    pub(crate) fn split_leaf(&mut self, leaf: usize) {
+        let mut high = Box::new(Leaf::EMPTY);
+        self.leaves[leaf].move_from(LEAF / 2, &mut high);
+        self.row.set_length(leaf, self.leaves[leaf].largest());
+        self.row.insert(leaf + 1, high.start(0), high.largest());
+        self.leaves.insert(leaf + 1, high);
+    }
+
+    /// Joins two thin neighbours, so that leaves stay at least a quarter full on average.
+    pub(crate) fn merge_with_next(&mut self, leaf: usize) {
+        let Some(next) = self.leaves.get(leaf + 1) else { return };
+        if self.leaves[leaf].count() + next.count() > LEAF / 2 {
+            return;
+        }
+        let mut next = self.leaves.remove(leaf + 1);
+        self.row.set_length(leaf, self.row.length(leaf).max(self.row.length(leaf + 1)));
+        self.row.remove(leaf + 1);
+        next.move_from(0, &mut self.leaves[leaf]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Chooses the plan of a miss: in a gap of an old chain, or in a chain of its own.
+
+use crate::gather::Gathering;
+use crate::job::Job;
+use crate::mapper::Mapper;
+use crate::market::Markets;
+use crate::plan::{Place, Plan, Step};
+use crate::registry::Registry;
+use crate::site::Site;
+use crate::unit::UNIT_BYTES;
+use stitchpool_chunks::Piece;
+
+/// A request of this size is large: a gap must save it at least such a part.
+const LARGE_BYTES: u64 = 192 << 20;
+const LARGE_SAVING_PART: u64 = 8;
+
+/// Makes the cheapest plan for a job.
+pub(crate) struct Planner<'a> {
+    markets: Markets<'a>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(mapper: &'a Mapper, registry: &'a Registry, job: &'a Job<'a>) -> Self {
+        Self { markets: Markets::new(mapper, registry, job) }
+    }
+
+    /// The cheapest: in the gap where least is missing, or in a new chain.
+    pub(crate) fn plan(mut self) -> Result<Plan, stitchpool_chunks::Error> {
+        let bridging = self.bridge()?;
+        if let Some(plan) = &bridging
+            && plan.cost.missing_bytes + plan.cost.forced_bytes + plan.cost.waits == 0
+        {
+            return Ok(plan.clone());
+        }
+        let new = self.gather(Place::New, &self.pieces(self.markets.job.bytes())?, false);
+        Ok(match bridging {
+            Some(plan) if plan.cost <= new.cost => plan,
+            _ => new,
+        })
+    }
+
+    /// The plan that uses what is free beside a gap, where that helps.
+    fn bridge(&mut self) -> Result<Option<Plan>, stitchpool_chunks::Error> {
+        if self.markets.job.tenant.key.block_bytes.is_some() {
+            return Ok(None);
+        }
+        let Some(site) = self.best_site() else { return Ok(None) };
+        let Site { chain, gap, start, missing_bytes, behind_bytes } = site;
+        let place = Place::Gap { chain, gap, start, behind_bytes };
+        let plan = self.gather(place, &self.pieces(missing_bytes)?, behind_bytes > 0);
+        let added_bytes: u64 = plan.steps.iter().map(Step::bytes).sum();
+        Ok((added_bytes <= gap.bytes).then_some(plan))
+    }
+
+    /// The gap of the heap's chains where least is missing. A large block in a chain of its own gives whole
+    /// handles back when it is freed, so a gap must save a good part of it. Where addresses are scarce it
+    /// need not save anything: an old gap comes before a new chain.
+    fn best_site(&self) -> Option<Site> {
+        let core = self.markets.job.heap.core.lock();
+        let saves_from = match self.markets.mapper.space.is_roomy(self.markets.job.bytes()) {
+            true if self.markets.job.bytes() >= LARGE_BYTES => self.markets.job.bytes() / LARGE_SAVING_PART,
+            true => 1,
+            false => 0,
+        };
+        let chains = self.markets.mapper.chains.values().filter(|chain| chain.heap() == self.markets.job.heap.index);
+        let sites = chains.flat_map(|chain| {
+            let gaps = chain.gaps().into_iter();
+            gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.markets.job))
+        });
+        let useful = sites.filter(|site| site.missing_bytes + saves_from <= self.markets.job.bytes());
+        useful.min_by_key(|site| site.missing_bytes)
+    }
+
+    /// The pieces of `bytes`, rounded up to granules, by the heap's placement.
+    fn pieces(&self, bytes: u64) -> Result<Vec<Piece>, stitchpool_chunks::Error> {
+        let placement = &self.markets.job.tenant.key.placement;
+        let granules = placement.devices().into_iter().filter_map(|device| self.markets.mapper.budgets.get(&device));
+        let granule_bytes = granules.map(|budget| budget.granule_bytes).max().unwrap_or(UNIT_BYTES);
+        placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)
+    }
+
+    /// Sources for the pieces. `exact`: they must be filled to the byte.
+    fn gather(&mut self, place: Place, pieces: &[Piece], exact: bool) -> Plan {
+        let placement = self.markets.job.tenant.key.placement.clone();
+        let fallbacks = &placement.fallbacks()[..self.markets.job.fallbacks.min(placement.fallbacks().len())];
+        let mut gathering = Gathering::new(self.markets.job, place, exact || pieces.len() > 1);
+        for &piece in pieces {
+            gathering.take(&mut self.markets, piece, fallbacks);
+        }
+        gathering.finish()
+    }
+}

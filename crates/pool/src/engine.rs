@@ -144,6 +144,8 @@ impl Engine {
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
                 let grants = self.grants(&key, device)?;
+                // A vacant heap changes its tenant only while no miss is under way in it.
+                let _mapper = self.mapper.lock();
                 self.registry.house(Tenant { key, clock: clock.clone(), grants })?
             }
         };

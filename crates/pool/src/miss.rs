@@ -38,6 +38,10 @@ impl Engine {
         let span = tracing::debug_span!("miss", bytes = job.bytes(), heap = job.heap.index);
         let _entered = span.enter();
         let mut mapper = self.mapper.lock();
+        let serial = job.tenant.key.serial;
+        if !job.heap.core.lock().serves(serial) {
+            return Err(Error::UnknownStream { serial });
+        }
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
         let mut renewed = false;

@@ -57,8 +57,8 @@ impl Pool {
         let placement = Placement::Home(stream.device);
         let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
         let grants = engine.grants(&key, stream.device)?;
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
         let mut mapper = engine.mapper.lock();
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         engine.set_watched(&mapper);

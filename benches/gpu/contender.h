@@ -63,7 +63,7 @@ public:
         if (status != STITCHPOOL_OK) [[unlikely]] check(status, "stitchpool_alloc");
         return address;
     }
-    void free(void *address) {
+    void free(unsigned /*stream*/, void *address) {
         const auto status = stitchpool_free(pool_, address);
         if (status != STITCHPOOL_OK) [[unlikely]] check(status, "stitchpool_free");
     }
@@ -103,7 +103,7 @@ public:
     void *alloc(unsigned stream, uint64_t bytes) {
         return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, streams_[stream]);
     }
-    void free(void *address) { c10::cuda::CUDACachingAllocator::raw_delete(address); }
+    void free(unsigned /*stream*/, void *address) { c10::cuda::CUDACachingAllocator::raw_delete(address); }
     void give_back() { c10::cuda::CUDACachingAllocator::emptyCache(); }
     Figures figures() {
         const auto stats = c10::cuda::CUDACachingAllocator::get()->getDeviceStats(kDevice);
@@ -130,10 +130,23 @@ public:
         void *address = nullptr;
         const auto status = cudaMallocAsync(&address, bytes, streams_[stream]);
         if (status != cudaSuccess) [[unlikely]] check(status, "cudaMallocAsync");
-        owners_.note(address, stream);
         return address;
     }
-    void free(void *address);
+    void free(unsigned stream, void *address) {
+        const auto status = cudaFreeAsync(address, streams_[stream]);
+        if (status != cudaSuccess) [[unlikely]] check(status, "cudaFreeAsync");
+    }
+    void give_back() {
+        check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+        check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    }
+    Figures figures() {
+        uint64_t held_bytes = 0;
+        check(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &held_bytes), "cudaMemPoolGetAttribute");
+        return {held_bytes, -1};
+    }
 
 private:
+    cudaMemPool_t pool_ = nullptr;
+    std::array<cudaStream_t, kStreams> streams_{};
 };

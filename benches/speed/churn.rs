@@ -20,7 +20,7 @@ pub struct Sizes {
 impl Sizes {
     /// Small tensors and large ones, as they come in training.
     pub const MIXED: Self = Self { least_bytes: 512, most_bytes: 64 << 20 };
-    /// For a million blocks.
+    /// For a million blocks: what they need altogether is little.
     pub const SMALL: Self = Self { least_bytes: 512, most_bytes: 64 << 10 };
 
     fn table(self, dice: &mut Dice) -> Vec<u64> {

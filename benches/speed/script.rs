@@ -1,6 +1,6 @@
 //! A recorded trace as a list of steps, played from memory.
 
-use super::contender::{Contender, UNIT_BYTES};
+use super::contender::Contender;
 use std::path::PathBuf;
 use stitchpool_trace::{Limits, Op, Trace};
 
@@ -9,7 +9,7 @@ pub struct Script {
     pub name: String,
     steps: Vec<Step>,
     blocks: usize,
-    pub peak_live_bytes: u64,
+    peak_live_bytes: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Script {
 
     /// Enough that every contender finds room.
     pub fn room_bytes(&self) -> u64 {
-        (self.peak_live_bytes * 2).next_multiple_of(UNIT_BYTES)
+        self.peak_live_bytes * 2
     }
 
     /// Plays a round. `places` is where the blocks are kept, from round to round the same.

@@ -1,6 +1,8 @@
 //! How much of a device the pool has, may have, and has reason to have. Pure arithmetic.
 
-/// Plots of memory the pool holds on one device, and what it was needed for.
+use crate::slack::Slack;
+
+/// What the pool holds on one device, and what it was needed for.
 #[derive(Debug)]
 pub(crate) struct Budget {
     pub(crate) granule_bytes: u64,
@@ -14,6 +16,7 @@ pub(crate) struct Budget {
     /// The highest live bytes in this window and the one before.
     live_peaks_bytes: [u64; 2],
     window_start_us: u64,
+    pub(crate) slack: Slack,
 }
 
 /// The growth beyond the highest live bytes that is allowed before another stream's memory is waited
@@ -21,7 +24,7 @@ pub(crate) struct Budget {
 const TOLERANCE_MIN_BYTES: u64 = 128 << 20;
 
 impl Budget {
-    pub(crate) const fn new(granule_bytes: u64, limit_bytes: u64, headroom_bytes: u64) -> Self {
+    pub(crate) fn new(granule_bytes: u64, limit_bytes: u64, headroom_bytes: u64) -> Self {
         Self {
             granule_bytes,
             limit_bytes,
@@ -30,6 +33,7 @@ impl Budget {
             physical_peak_bytes: 0,
             live_peaks_bytes: [0; 2],
             window_start_us: 0,
+            slack: Slack::default(),
         }
     }
 
@@ -62,6 +66,7 @@ impl Budget {
             let old = self.live_peak_bytes();
             self.live_peaks_bytes = [live_bytes, self.live_peaks_bytes[0]];
             self.window_start_us = now_us;
+            self.slack.forget();
             forgotten = self.live_peak_bytes() < old;
         }
         self.live_peaks_bytes[0] = self.live_peaks_bytes[0].max(live_bytes);
@@ -70,12 +75,12 @@ impl Budget {
 
     /// How far creation may go before handles are stolen.
     pub(crate) fn calm_bytes(&self) -> u64 {
-        self.live_peak_bytes().next_multiple_of(self.granule_bytes).min(self.limit_bytes)
+        (self.live_peak_bytes() + self.slack.bytes()).next_multiple_of(self.granule_bytes).min(self.limit_bytes)
     }
 
     /// How far creation may go before another stream is waited for.
     pub(crate) fn tolerated_bytes(&self) -> u64 {
-        let peak = self.live_peak_bytes();
+        let peak = self.live_peak_bytes() + self.slack.bytes();
         let tolerated = peak + (peak / 100).max(TOLERANCE_MIN_BYTES);
         if tolerated > self.limit_bytes.saturating_sub(self.headroom_bytes) { self.calm_bytes() } else { tolerated }
     }

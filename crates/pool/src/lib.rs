@@ -40,6 +40,7 @@ mod scan;
 mod settings;
 mod shortage;
 mod site;
+mod slack;
 mod space;
 mod stats;
 mod stitch;

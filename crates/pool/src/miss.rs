@@ -6,6 +6,7 @@ use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, Tenant};
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
+use crate::plan::{Plan, Step};
 use crate::planner::Planner;
 use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
@@ -67,6 +68,7 @@ impl Engine {
                 let stitched = Stitch::new(&mut mapper, &self.registry, &job).carry_out(&plan);
                 match stitched {
                     Stitched::Block(address) => {
+                        self.note_moves(&mut mapper, &job, &plan);
                         self.set_watched(&mapper);
                         return Ok(address);
                     }
@@ -111,6 +113,17 @@ impl Engine {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.note_live(peak_bytes, now_us, decay_us);
                 budget.note_live(live_bytes, now_us, decay_us);
+            }
+        }
+    }
+
+    /// Tells the budgets whether a miss has moved handles.
+    fn note_moves(&self, mapper: &mut Mapper, job: &Job<'_>, plan: &Plan) {
+        let moved = plan.steps.iter().any(|step| matches!(step, Step::Steal(_)));
+        let allocs = self.registry.heaps().map(|heap| heap.core.lock().counts.allocs).sum();
+        for device in job.tenant.key.placement.devices() {
+            if let Some(budget) = mapper.budgets.get_mut(&device) {
+                budget.slack.note(allocs, budget.live_peak_bytes(), moved);
             }
         }
     }

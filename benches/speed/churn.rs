@@ -70,6 +70,13 @@ impl<C: Contender> Churn<C> {
     }
 }
 
+impl<C: Contender> Drop for Churn<C> {
+    /// A pool that goes while blocks live would leave its addresses standing.
+    fn drop(&mut self) {
+        self.live.drain(..).for_each(|block| self.contender.free(block));
+    }
+}
+
 /// A small generator of numbers that repeats itself run by run.
 pub struct Dice(pub u64);
 

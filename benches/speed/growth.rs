@@ -36,7 +36,7 @@ fn pair_among<C: Contender>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str
     const HOLE_BYTES: u64 = 1 << 10;
     let mut contender = C::with_room(HOLE_BYTES * holes as u64 * 4);
     let blocks: Vec<C::Block> = (0..holes * 2).map(|_| contender.alloc(HOLE_BYTES)).collect();
-    blocks.into_iter().step_by(2).for_each(|block| contender.free(block));
+    blocks.iter().step_by(2).for_each(|&block| contender.free(block));
     let misses = contender.misses();
     group.bench_function(BenchmarkId::new(C::NAME, name), |bencher| {
         bencher.iter(|| {
@@ -45,4 +45,5 @@ fn pair_among<C: Contender>(group: &mut BenchmarkGroup<'_, WallTime>, name: &str
         });
     });
     assert_eq!(contender.misses(), misses, "every request is a hit");
+    blocks.into_iter().skip(1).step_by(2).for_each(|block| contender.free(block));
 }

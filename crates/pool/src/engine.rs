@@ -173,7 +173,7 @@ impl Engine {
     #[inline]
     pub(crate) fn free(&self, address: Address, also: Option<Arc<Clock>>) -> Result<()> {
         let heap = self.heap_of(address)?;
-        let freed = heap.free(&mut heap.core.lock(), address.0, also);
+        let freed = heap.free(&mut heap.lock(), address.0, also);
         match freed {
             Freed::Now(false) => {}
             Freed::Now(true) | Freed::Pending => self.tick(heap),

@@ -53,9 +53,9 @@ impl Extents {
     /// of two, at least a unit); gives the address.
     #[inline]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<u64> {
-        let mut group = 0;
+        // Most heaps have one group, and its own row says the same as the bound.
+        let mut group = if self.bounds.len() == 1 { 0 } else { first_at_least(&self.bounds, units)? };
         loop {
-            group += first_at_least(self.bounds.get(group..)?, units)?;
             let part = &mut *self.groups[group];
             match part.take_first(units, alignment) {
                 Some(Fit { start, place: None }) => {
@@ -69,7 +69,7 @@ impl Extents {
                 }
                 None => self.bounds[group] = part.row.largest(),
             }
-            group += 1;
+            group += 1 + first_at_least(self.bounds.get(group + 1..)?, units)?;
         }
     }
 
@@ -86,27 +86,23 @@ impl Extents {
         if at == extents.count() {
             return self.insert_at_end(position, touches_low, Extent { start, units });
         }
-        match (touches_low, extents.start(at) == end) {
-            (false, false) => self.insert_new(position, Extent { start, units }),
-            (true, false) => {
-                let units = extents.length(low) + units;
-                extents.set_length(low, units);
-                self.raise_bounds(group, leaf, units);
-            }
-            (false, true) => {
-                let units = extents.length(at) + units;
-                extents.set(at, start, units);
-                let first = extents.start(0);
-                self.groups[group].row.set_start(leaf, first);
-                self.firsts[group] = self.groups[group].row.start(0);
-                self.raise_bounds(group, leaf, units);
-            }
-            (true, true) => {
-                let units = extents.length(low) + units + extents.length(at);
-                extents.set_length(low, units);
-                self.raise_bounds(group, leaf, units);
-                self.remove(position);
-            }
+        let touches_high = extents.start(at) == end;
+        if !touches_low && !touches_high {
+            return self.insert_new(position, Extent { start, units });
+        }
+        // One way for either neighbour: which one it is cannot be guessed.
+        let grown = at - usize::from(touches_low);
+        let start = start.min(extents.start(grown));
+        let of_low = if touches_low { extents.length(low) } else { 0 };
+        let of_high = if touches_high { extents.length(at) } else { 0 };
+        let units = units + of_low + of_high;
+        extents.set(grown, start, units);
+        let first = extents.start(0);
+        self.groups[group].row.set_start(leaf, first);
+        self.firsts[group] = self.groups[group].row.start(0);
+        self.raise_bounds(group, leaf, units);
+        if touches_low && touches_high {
+            self.remove(position);
         }
     }
 

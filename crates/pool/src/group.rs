@@ -14,7 +14,7 @@ pub(crate) struct Group {
 }
 
 /// So many extents a leaf has at most, and so many leaves a group.
-pub(crate) const LEAF: usize = 32;
+pub(crate) const LEAF: usize = 64;
 pub(crate) const GROUP: usize = 32;
 
 /// Extents in address order.
@@ -40,7 +40,8 @@ impl Group {
     /// are its low end and not all of it. Bounds that promise too much are lowered on the way.
     #[inline(always)]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
-        let mut hopeful = self.row.at_least(units);
+        // Of an only leaf its bound need not be asked: its extents are looked at anyway.
+        let mut hopeful = if self.row.count() == 1 { 1 } else { self.row.at_least(units) };
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
             let extents = &mut *self.leaves[leaf];

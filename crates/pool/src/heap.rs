@@ -7,7 +7,7 @@ use crate::free_log::FreeLog;
 use crate::live::{Block, LiveTable};
 use crate::mutant::{Mutant, is_planted};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,11 @@ use stitchpool_driver::{DeviceId, Grant};
 
 /// Every so many frees the heap asks whether its streams should be sealed.
 const FREES_PER_TICK: u32 = 16;
+
+/// How often a thread looks at a taken lock before it sleeps, and how many pauses it makes between two
+/// looks at most: about ten microseconds in all.
+const LOOKS_MAX: u32 = 64;
+const PAUSES_MAX_LOG2: u32 = 5;
 
 /// A heap and its lock. Aligned, so that threads on neighbouring heaps do not share a cache line.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(crate) struct Heap {
     live_bytes: AtomicU64,
     /// The highest `live_bytes` since it was last asked for.
     live_peak_bytes: AtomicU64,
+    /// No tick has anything to do before.
+    tick_due_us: AtomicU64,
 }
 
 /// What all blocks of a heap have in common, so that a hit need not look at it.
@@ -108,7 +115,44 @@ pub(crate) enum Freed {
 
 impl Heap {
     pub(crate) fn new(index: u32) -> Self {
-        Self { index, core: Mutex::default(), live_bytes: AtomicU64::new(0), live_peak_bytes: AtomicU64::new(0) }
+        Self {
+            index,
+            core: Mutex::default(),
+            live_bytes: AtomicU64::new(0),
+            live_peak_bytes: AtomicU64::new(0),
+            tick_due_us: AtomicU64::new(0),
+        }
+    }
+
+    /// The lock, for a hit or a free. It is held for tens of nanoseconds, so a thread that finds it
+    /// taken looks at it for a while before it goes to sleep: waking costs more than all of that.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.try_lock().unwrap_or_else(|| self.lock_contended())
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, Core> {
+        for look in 0..LOOKS_MAX {
+            for _ in 0..(1 << look.min(PAUSES_MAX_LOG2)) {
+                std::hint::spin_loop();
+            }
+            if !self.core.is_locked()
+                && let Some(core) = self.core.try_lock()
+            {
+                return core;
+            }
+        }
+        self.core.lock()
+    }
+
+    /// Whether a tick is due; if so, the next one is `pause_us` later.
+    pub(crate) fn is_tick_due(&self, now_us: u64, pause_us: u64) -> bool {
+        let due = now_us >= self.tick_due_us.load(Ordering::Relaxed);
+        if due {
+            self.tick_due_us.store(now_us.saturating_add(pause_us), Ordering::Relaxed);
+        }
+        due
     }
 
     /// Bytes in live blocks now.

@@ -90,7 +90,7 @@ impl Pool {
         let engine = &*self.engine;
         let (heap, units) = engine.resolve(request)?;
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
-        let mut core = heap.core.lock();
+        let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
             return Err(Error::UnknownStream { serial: request.stream.serial });
         }

@@ -16,7 +16,12 @@ const LOOKS_PER_DECAY: u64 = 8;
 impl Engine {
     /// A heap's tick. What the driver refuses here stays as it was, and the next tick tries again.
     pub(crate) fn tick(&self, heap: &Heap) {
-        self.decay();
+        let now_us = self.origin.driver().now_us();
+        // Twice a pause, so that a seal is at most half of one late.
+        if !heap.is_tick_due(now_us, self.seal_pause_us() / 2) {
+            return;
+        }
+        self.decay(now_us);
         if !self.watched.load(Ordering::Relaxed) {
             return;
         }
@@ -39,8 +44,7 @@ impl Engine {
 
     /// Gives back what was held for a peak that is long past. A peak is forgotten after one to two
     /// times the setting's `decay`; what some stream may still use goes at a later look.
-    fn decay(&self) {
-        let now_us = self.origin.driver().now_us();
+    fn decay(&self, now_us: u64) {
         let due_us = self.decay_due_us.load(Ordering::Relaxed);
         if now_us < due_us {
             return;
@@ -67,7 +71,7 @@ impl Engine {
     /// Seals the heap's stream, and those its pending blocks wait for, if they are due; asks how far
     /// they are.
     fn seal_and_poll(&self, heap: &Heap) -> Result<(), Error> {
-        let pause_us = u64::try_from(self.settings.seal_pause.as_micros()).unwrap_or(u64::MAX);
+        let pause_us = self.seal_pause_us();
         let fences: Vec<Fence> = {
             let core = heap.core.lock();
             let pending = core.pending.iter().flat_map(|block| block.fences.iter().cloned());
@@ -79,6 +83,10 @@ impl Engine {
             fence.clock.tick(fence.epoch, pause_us, &self.origin)?;
         }
         Ok(())
+    }
+
+    fn seal_pause_us(&self) -> u64 {
+        u64::try_from(self.settings.seal_pause.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Forgets retired streams that the GPU is past: a fence of theirs is passed by its own clock.

@@ -29,9 +29,8 @@ impl Extent {
 /// Free extents in address order; two never touch, none is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
-    /// In address order; none is empty but the only one. Boxed, because they move when one is put between.
-    #[expect(clippy::vec_box)]
-    groups: Vec<Box<Group>>,
+    /// In address order; none is empty but the only one.
+    groups: Vec<Group>,
     /// No extent of group `i` is longer than `bounds[i]`.
     bounds: Vec<u32>,
     /// `firsts[i]` is the start of the first extent of group `i`.
@@ -56,7 +55,7 @@ impl Extents {
         // Most heaps have one group, and its own row says the same as the bound.
         let mut group = if self.bounds.len() == 1 { 0 } else { first_at_least(&self.bounds, units)? };
         loop {
-            let part = &mut *self.groups[group];
+            let part = &mut self.groups[group];
             match part.take_first(units, alignment) {
                 Some(Fit { start, place: None }) => {
                     self.firsts[group] = part.row.start(0);
@@ -77,30 +76,30 @@ impl Extents {
     #[inline]
     pub(crate) fn insert(&mut self, start: u64, units: u32) {
         self.free_units += u64::from(units);
-        let Some(position) = self.position_behind(start) else { return self.insert_only(start, units) };
-        let end = start + bytes_of(units);
-        let Position { group, leaf, at } = position;
-        let extents = &mut *self.groups[group].leaves[leaf];
-        let low = at.wrapping_sub(1);
+        let Some(Position { group, leaf, at }) = self.position_behind(start) else {
+            return self.insert_only(start, units);
+        };
+        let Group { row, leaves } = &mut self.groups[group];
+        let extents = &mut leaves[leaf];
+        let (low, position) = (at.wrapping_sub(1), Position { group, leaf, at });
         let touches_low = at > 0 && extents.end(low) == start;
         if at == extents.count() {
             return self.insert_at_end(position, touches_low, Extent { start, units });
         }
-        let touches_high = extents.start(at) == end;
+        let touches_high = extents.start(at) == start + bytes_of(units);
         if !touches_low && !touches_high {
             return self.insert_new(position, Extent { start, units });
         }
         // One way for either neighbour: which one it is cannot be guessed.
-        let grown = at - usize::from(touches_low);
+        let grown = if touches_low { low } else { at };
         let start = start.min(extents.start(grown));
         let of_low = if touches_low { extents.length(low) } else { 0 };
         let of_high = if touches_high { extents.length(at) } else { 0 };
         let units = units + of_low + of_high;
         extents.set(grown, start, units);
-        let first = extents.start(0);
-        self.groups[group].row.set_start(leaf, first);
-        self.firsts[group] = self.groups[group].row.start(0);
-        self.raise_bounds(group, leaf, units);
+        row.set(leaf, extents.start(0), row.length(leaf).max(units));
+        self.firsts[group] = row.start(0);
+        self.bounds[group] = self.bounds[group].max(units);
         if touches_low && touches_high {
             self.remove(position);
         }
@@ -159,8 +158,8 @@ impl Extents {
 
     /// Bytes that the index itself takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        let groups: usize = self.groups.iter().map(|group| group.own_bytes()).sum();
-        (groups + self.groups.capacity() * size_of::<(Box<Group>, u32, u64)>()) as u64
+        let leaves: usize = self.groups.iter().map(Group::leaf_bytes).sum();
+        (leaves + self.groups.capacity() * size_of::<(Group, u32, u64)>()) as u64
     }
 
     /// Checks the invariants at the fields.
@@ -202,7 +201,7 @@ impl Extents {
             1 => 0,
             _ => self.firsts.partition_point(|&first| first <= address).saturating_sub(1),
         };
-        let Group { row, leaves } = &*self.groups[group];
+        let Group { row, leaves } = &self.groups[group];
         let leaf = if row.count() == 1 { 0 } else { row.rank(address).saturating_sub(1) };
         Some(Position { group, leaf, at: leaves[leaf].rank(address) })
     }
@@ -250,7 +249,7 @@ impl Extents {
 
     #[inline]
     fn set_start(&mut self, Position { group, leaf, at }: Position, start: u64) {
-        let Group { row, leaves } = &mut *self.groups[group];
+        let Group { row, leaves } = &mut self.groups[group];
         leaves[leaf].set_start(at, start);
         row.set_start(leaf, leaves[leaf].start(0));
         self.firsts[group] = row.start(0);
@@ -278,7 +277,7 @@ impl Extents {
     }
 
     fn remove(&mut self, Position { group, leaf, at }: Position) {
-        let Group { row, leaves } = &mut *self.groups[group];
+        let Group { row, leaves } = &mut self.groups[group];
         leaves[leaf].remove(at);
         if leaves[leaf].count() == 0 && leaves.len() > 1 {
             leaves.remove(leaf);
@@ -301,7 +300,7 @@ impl Extents {
     /// Adds the first extent there ever was.
     #[cold]
     fn insert_only(&mut self, start: u64, units: u32) {
-        self.groups.push(Box::new(Group::of(start, units)));
+        self.groups.push(Group::of(start, units));
         self.bounds.push(units);
         self.firsts.push(start);
     }
@@ -314,7 +313,7 @@ impl Extents {
             position = self.make_room(position);
         }
         let Position { group, leaf, at } = position;
-        let Group { row, leaves } = &mut *self.groups[group];
+        let Group { row, leaves } = &mut self.groups[group];
         leaves[leaf].insert(at, extent.start, extent.units);
         row.set_start(leaf, leaves[leaf].start(0));
         self.firsts[group] = row.start(0);
@@ -330,7 +329,7 @@ impl Extents {
             let high = self.groups[group].split();
             self.firsts.insert(group + 1, high.row.start(0));
             self.bounds.insert(group + 1, high.row.largest());
-            self.groups.insert(group + 1, Box::new(high));
+            self.groups.insert(group + 1, high);
             if leaf >= GROUP / 2 {
                 (group, leaf) = (group + 1, leaf - GROUP / 2);
             }
@@ -352,7 +351,7 @@ impl Extents {
         self.firsts.remove(group + 1);
         let bound = self.bounds.remove(group + 1);
         self.bounds[group] = self.bounds[group].max(bound);
-        self.groups[group].append(*next);
+        self.groups[group].append(next);
     }
 }
 

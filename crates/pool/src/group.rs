@@ -9,13 +9,14 @@ pub(crate) struct Group {
     /// For each leaf the start of its first extent, and a length that none of its extents exceeds.
     pub(crate) row: Row<GROUP>,
     /// In address order; none is empty but the only one.
-    #[expect(clippy::vec_box)]
-    pub(crate) leaves: Vec<Box<Leaf>>,
+    pub(crate) leaves: Vec<Leaf>,
 }
 
 /// So many extents a leaf has at most, and so many leaves a group.
 pub(crate) const LEAF: usize = 64;
 pub(crate) const GROUP: usize = 32;
+/// A group gets memory for so many leaves at a time.
+const ROOM: usize = 4;
 
 /// Extents in address order.
 pub(crate) type Leaf = Row<LEAF>;
@@ -30,7 +31,7 @@ pub(crate) struct Fit {
 impl Group {
     /// One that holds one extent.
     pub(crate) fn of(start: u64, units: u32) -> Self {
-        let mut group = Self { row: Row::EMPTY, leaves: vec![Box::new(Row::EMPTY)] };
+        let mut group = Self { row: Row::EMPTY, leaves: vec![Row::EMPTY] };
         group.leaves[0].insert(0, start, units);
         group.row.insert(0, start, units);
         group
@@ -44,7 +45,7 @@ impl Group {
         let mut hopeful = if self.row.count() == 1 { 1 } else { self.row.at_least(units) };
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
-            let extents = &mut *self.leaves[leaf];
+            let extents = &mut self.leaves[leaf];
             let mut long = extents.at_least(units);
             if long == 0 {
                 self.row.set_length(leaf, extents.largest());
@@ -85,10 +86,9 @@ impl Group {
         Ok(())
     }
 
-    /// Bytes that the group itself takes.
-    pub(crate) fn own_bytes(&self) -> usize {
-        let leaves = self.leaves.len() * size_of::<Leaf>();
-        size_of::<Self>() + leaves + self.leaves.capacity() * size_of::<Box<Leaf>>()
+    /// Bytes that its leaves take.
+    pub(crate) const fn leaf_bytes(&self) -> usize {
+        self.leaves.capacity() * size_of::<Leaf>()
     }
 
     /// Adds the leaves of the group behind this one; there is room.
@@ -106,10 +106,13 @@ impl Group {
     }
 
     pub(crate) fn split_leaf(&mut self, leaf: usize) {
-        let mut high = Box::new(Leaf::EMPTY);
+        let mut high = Leaf::EMPTY;
         self.leaves[leaf].move_from(LEAF / 2, &mut high);
         self.row.set_length(leaf, self.leaves[leaf].largest());
         self.row.insert(leaf + 1, high.start(0), high.largest());
+        if self.leaves.len() == self.leaves.capacity() {
+            self.leaves.reserve_exact(ROOM);
+        }
         self.leaves.insert(leaf + 1, high);
     }
 

@@ -8,6 +8,7 @@ use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
 use crate::settings::Settings;
 use crate::space::Space;
+use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock};
@@ -58,6 +59,11 @@ impl Mapper {
     /// The slot that holds `address`.
     pub(crate) fn slot_holding(&self, address: u64) -> Option<&Slot> {
         self.chain_holding(address)?.slot_holding(Address(address))
+    }
+
+    /// The granule of the pool's handles and chains: the same on all its devices.
+    pub(crate) fn granule_bytes(&self) -> u64 {
+        self.budgets.values().map(|budget| budget.granule_bytes).max().unwrap_or(UNIT_BYTES)
     }
 
     /// Every mapping whose handle is in use at its place, in address order.

@@ -108,7 +108,7 @@ impl Engine {
     /// Brings the budgets up to date with live bytes, those of a request under way included.
     pub(crate) fn note_live(&self, mapper: &mut Mapper, job: Option<&Job<'_>>) {
         let now_us = self.origin.driver().now_us();
-        let decay_us = u64::try_from(self.settings.decay.as_micros()).unwrap_or(u64::MAX);
+        let decay_us = self.settings.decay_us();
         for (device, (live_bytes, peak_bytes)) in self.live_by_device(job) {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.note_live(peak_bytes, now_us, decay_us);

@@ -51,3 +51,10 @@ pub(crate) struct Cost {
     /// Driver time, in nanoseconds.
     pub(crate) driver_ns: u64,
 }
+
+impl Cost {
+    /// Whether it costs nothing but driver time.
+    pub(crate) const fn is_calm(&self) -> bool {
+        self.missing_bytes == 0 && self.forced_bytes == 0 && self.waits == 0
+    }
+}

@@ -7,7 +7,6 @@ use crate::market::Markets;
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
 use crate::site::Site;
-use crate::unit::UNIT_BYTES;
 use stitchpool_chunks::Piece;
 
 /// A request of this size is large: a gap must save it at least such a part.
@@ -26,12 +25,10 @@ impl<'a> Planner<'a> {
 
     /// The cheapest: in the gap where least is missing, or in a new chain.
     pub(crate) fn plan(mut self) -> Result<Plan, stitchpool_chunks::Error> {
-        let bridging = self.bridge()?;
-        if let Some(plan) = &bridging
-            && plan.cost.missing_bytes + plan.cost.forced_bytes + plan.cost.waits == 0
-        {
-            return Ok(plan.clone());
-        }
+        let bridging = match self.bridge()? {
+            Some(plan) if plan.cost.is_calm() => return Ok(plan),
+            bridging => bridging,
+        };
         let new = self.gather(Place::New, &self.pieces(self.markets.job.bytes())?, false);
         Ok(match bridging {
             Some(plan) if plan.cost <= new.cost => plan,
@@ -74,8 +71,7 @@ impl<'a> Planner<'a> {
     /// The pieces of `bytes`, rounded up to granules, by the heap's placement.
     fn pieces(&self, bytes: u64) -> Result<Vec<Piece>, stitchpool_chunks::Error> {
         let placement = &self.markets.job.tenant.key.placement;
-        let granules = placement.devices().into_iter().filter_map(|device| self.markets.mapper.budgets.get(&device));
-        let granule_bytes = granules.map(|budget| budget.granule_bytes).max().unwrap_or(UNIT_BYTES);
+        let granule_bytes = self.markets.mapper.granule_bytes();
         placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)
     }
 

@@ -30,6 +30,21 @@ pub struct Settings {
     pub address_bytes: Option<u64>,
 }
 
+impl Settings {
+    pub(crate) fn seal_pause_us(&self) -> u64 {
+        micros(self.seal_pause)
+    }
+
+    pub(crate) fn decay_us(&self) -> u64 {
+        micros(self.decay)
+    }
+}
+
+/// In the unit of the driver's clock.
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -10,7 +10,7 @@ use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
 use crate::taken::{Taken, put_back, take};
-use crate::unit::{UNIT_BYTES, units_of};
+use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
@@ -237,7 +237,7 @@ impl<'a> Stitch<'a> {
             let vacancy = found.and_then(|chain| chain.take_gap(gap.start)).ok_or(Setback::Overtaken)?;
             return Ok((Room { chain, start: gap.start }, vacancy));
         }
-        let granule_bytes = self.granule_bytes();
+        let granule_bytes = self.mapper.granule_bytes();
         let needed_bytes = bytes + granule_bytes;
         // Room to grow in place is worth addresses, as long as there are many.
         let roomy = self.mapper.space.is_roomy(needed_bytes);
@@ -255,11 +255,6 @@ impl<'a> Stitch<'a> {
         let found = self.mapper.chains.get_mut(&at);
         let vacancy = found.and_then(|chain| chain.take_gap(at)).ok_or(Setback::Overtaken)?;
         Ok((Room { chain: at, start: at }, vacancy))
-    }
-
-    fn granule_bytes(&self) -> u64 {
-        let granules = self.mapper.budgets.values().map(|budget| budget.granule_bytes);
-        granules.max().unwrap_or(UNIT_BYTES)
     }
 
     /// After a failed mapping: the chain gets its room again, or what was left of it.

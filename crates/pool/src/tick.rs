@@ -18,7 +18,7 @@ impl Engine {
     pub(crate) fn tick(&self, heap: &Heap) {
         let now_us = self.origin.driver().now_us();
         // Twice a pause, so that a seal is at most half of one late.
-        if !heap.is_tick_due(now_us, self.seal_pause_us() / 2) {
+        if !heap.is_tick_due(now_us, self.settings.seal_pause_us() / 2) {
             return;
         }
         self.decay(now_us);
@@ -50,7 +50,7 @@ impl Engine {
             return;
         }
         let Some(mut mapper) = self.mapper.try_lock() else { return };
-        let decay_us = u64::try_from(self.settings.decay.as_micros()).unwrap_or(u64::MAX);
+        let decay_us = self.settings.decay_us();
         self.decay_due_us.store(now_us.saturating_add(decay_us / LOOKS_PER_DECAY), Ordering::Relaxed);
         if due_us == 0 {
             return;
@@ -71,7 +71,7 @@ impl Engine {
     /// Seals the heap's stream, and those its pending blocks wait for, if they are due; asks how far
     /// they are.
     fn seal_and_poll(&self, heap: &Heap) -> Result<(), Error> {
-        let pause_us = self.seal_pause_us();
+        let pause_us = self.settings.seal_pause_us();
         let fences: Vec<Fence> = {
             let core = heap.core.lock();
             let pending = core.pending.iter().flat_map(|block| block.fences.iter().cloned());
@@ -83,10 +83,6 @@ impl Engine {
             fence.clock.tick(fence.epoch, pause_us, &self.origin)?;
         }
         Ok(())
-    }
-
-    fn seal_pause_us(&self) -> u64 {
-        u64::try_from(self.settings.seal_pause.as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Forgets retired streams that the GPU is past: a fence of theirs is passed by its own clock.

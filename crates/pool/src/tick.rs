@@ -38,6 +38,7 @@ impl Engine {
         if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
             tracing::debug!(%error, "stale mappings stay");
         }
+        self.forget_freed(&mut mapper);
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
     }

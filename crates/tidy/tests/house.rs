@@ -26,6 +26,7 @@ const UNSAFE: &[&str] = &[
     "crates/parity/",
     "crates/capi/",
     "crates/cli/src/work.rs",
+    "crates/chunks/src/content.rs",
     "crates/chunks/src/event.rs",
     "crates/chunks/src/mapping.rs",
     "crates/chunks/src/physical_handle.rs",

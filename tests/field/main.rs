@@ -19,4 +19,5 @@ mod sizes;
 mod sleep;
 mod speed;
 mod streams;
+mod swap;
 mod watchdog;

@@ -13,6 +13,7 @@ use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::sleep::Suspended;
 use crate::stats::Stats;
+use crate::swap::Migrated;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use crate::wake::Resumed;
@@ -20,7 +21,7 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stitchpool_chunks::{Placement, Segment};
-use stitchpool_driver::{Address, Driver, RawStream};
+use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 
 /// A memory pool over stitched ranges of one or more devices.
 ///
@@ -240,6 +241,25 @@ impl Pool {
     /// their backups, and the call can be repeated.
     pub fn resume(&self, scope: Scope) -> Result<Resumed> {
         self.engine.resume(scope)
+    }
+
+    /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.
+    /// Waits and is refused as [`suspend`](Self::suspend) is.
+    ///
+    /// # Errors
+    /// As [`suspend`](Self::suspend); [`Error::Unreachable`] where a device with rights cannot reach the new
+    /// memory; [`Error::Limit`] or the driver's where there is no room. All is then where it was.
+    pub fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
+        self.engine.migrate(scope, device)
+    }
+
+    /// Exchanges the memory behind two blocks or ranges with handles of their own and of the same layout:
+    /// nothing is copied, each finds at its address what was at the other's. Rights stay with the addresses.
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate); [`Error::Layout`]. All is then where it was.
+    pub fn exchange(&self, one: Scope, other: Scope) -> Result<()> {
+        self.engine.exchange(one, other)
     }
 
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use std::ffi::c_int;
 use stitchpool_c::{Refusal, Status, device_of};
 use stitchpool_driver::Address;
@@ -179,6 +180,10 @@ impl Block {
 
     fn __len__(&self) -> PyResult<usize> {
         Ok(usize::try_from(self.bytes)?)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.pool)
     }
 
     fn __repr__(&self) -> String {

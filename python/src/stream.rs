@@ -3,6 +3,7 @@
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stitchpool_c::{SharedPool, device_of};
 use stitchpool_driver::RawStream;
@@ -102,6 +103,10 @@ impl Stream {
     #[pyo3(signature = (*_reason))]
     fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, pyo3::types::PyTuple>) -> Result<()> {
         self.close(py)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.pool)
     }
 
     fn __repr__(&self) -> String {

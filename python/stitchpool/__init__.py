@@ -43,7 +43,8 @@ def replay(path: "str | _os.PathLike[str]", driver: str = "auto", **settings: _A
     `settings` are those of the command: `devices`, `capacity` (bytes, "8GiB", or "1.02x" the run's own
     peak), `scale`, `repeat`, `check`, `lag_ms`, `pace`. Raises InvalidRequest with what is wrong.
     """
-    return _json.loads(_native.replay(path, driver, **settings))
+    figures: "dict[str, _Any]" = _json.loads(_native.replay(path, driver, **settings))
+    return figures
 
 
 def library() -> str:

@@ -15,7 +15,6 @@ class _TorchStream(Protocol):
 AnyStream = Union[int, _CudaStream, _TorchStream, None]
 """The driver's number of a live stream, or what has one; None and 0 are the legacy default stream."""
 
-__file__: str
 __version__: str
 
 class Pool:

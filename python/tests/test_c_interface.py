@@ -133,7 +133,9 @@ def test_a_fork_from_a_process_with_threads_leaves_the_child_its_own_pools(runs)
     )
 
 
-@pytest.mark.parametrize("leaving", ["", "import os; os._exit(0)", "import gc; gc.disable()", "del pool", "raise SystemExit(0)"])
+@pytest.mark.parametrize(
+    "leaving", ["", "import os; os._exit(0)", "import gc; gc.disable()", "del pool", "raise SystemExit(0)"]
+)
 def test_f50_a_process_ends_well_whatever_is_live(runs, leaving):
     said = runs(
         f"""

@@ -21,7 +21,18 @@ def trace():
 
 def test_a_replay_answers_what_the_command_prints(trace):
     figures = stitchpool.replay(trace, "host", scale=0.01)
-    command = [sys.executable, "-m", "stitchpool", "replay", str(trace), "--driver", "host", "--scale", "0.01", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "stitchpool",
+        "replay",
+        str(trace),
+        "--driver",
+        "host",
+        "--scale",
+        "0.01",
+        "--json",
+    ]
     printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     timed = {"ns_per_pair", "ns_per_pair_warm"}
     assert {key: value for key, value in figures.items() if key not in timed} == {
@@ -32,7 +43,10 @@ def test_a_replay_answers_what_the_command_prints(trace):
 
 def test_an_rmm_log_can_be_replayed(tmp_path):
     log = tmp_path / "log.csv"
-    rows = [f"1,00:00:00:0000{n:02},{action},0x{100 + n % 2},{1 << 20},0" for n, action in enumerate(["allocate", "allocate", "free", "free"])]
+    rows = [
+        f"1,00:00:00:0000{n:02},{action},0x{100 + n % 2},{1 << 20},0"
+        for n, action in enumerate(["allocate", "allocate", "free", "free"])
+    ]
     log.write_text("Thread,Time,Action,Pointer,Size,Stream\n" + "\n".join(rows) + "\n")
     figures = stitchpool.replay(log, driver="host", check=True)
     assert (figures["allocs"], figures["frees"], figures["wrong_bytes"]) == (2, 2, 0)

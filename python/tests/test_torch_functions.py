@@ -18,10 +18,13 @@ BEGIN = """
     library.stitchpool_torch_record_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     malloc, free = library.stitchpool_torch_malloc, library.stitchpool_torch_free
 """
-POOL = BEGIN + """
+POOL = (
+    BEGIN
+    + """
     pool = stitchpool.Pool("host", capacity=64 << 20, devices=range(2))
     _native.adopt(pool)
 """
+)
 
 
 def test_memory_comes_from_the_processs_pool_and_goes_back(runs):

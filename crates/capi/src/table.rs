@@ -269,4 +269,22 @@ mod tests {
             scope.spawn(|| handles.iter().for_each(|handle| drop(MORTALS.close(*handle, |_| Ok(())).unwrap())));
         });
     }
+
+    static HEIRLOOMS: Table<String> = Table::new("heirloom", 5);
+
+    #[test]
+    fn a_child_finds_its_parents_handles_closed_and_has_its_own() {
+        let theirs = HEIRLOOMS.open("theirs".into()).unwrap();
+        HEIRLOOMS.disown();
+        let refusals = [HEIRLOOMS.with(theirs, |_| Ok(())), HEIRLOOMS.close(theirs, |_| Ok(())).map(drop)];
+        for refusal in refusals.map(Result::unwrap_err) {
+            assert_eq!(refusal.status, Status::InvalidHandle);
+            assert!(refusal.words.contains("forked from"), "{}", refusal.words);
+        }
+        let own = HEIRLOOMS.open("own".into()).unwrap();
+        assert_eq!(HEIRLOOMS.with(own, |heirloom| Ok(heirloom.clone())).unwrap(), "own");
+        assert_eq!(HEIRLOOMS.close(own, |_| Ok(())).unwrap(), "own");
+        let closed = HEIRLOOMS.with(own, |_| Ok(())).unwrap_err();
+        assert!(closed.words.contains("closed already"), "{}", closed.words);
+    }
 }

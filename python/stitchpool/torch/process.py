@@ -6,7 +6,7 @@ import importlib
 import logging
 import os
 import warnings
-from typing import Literal, Optional
+from typing import Any, Literal, Optional
 
 import torch
 
@@ -82,18 +82,20 @@ def enable(
 
 
 def _allocator() -> str:
-    return torch.cuda.memory.get_allocator_backend()
+    return str(torch.cuda.memory.get_allocator_backend())
 
 
-def _install_full(settings: dict) -> None:
+def _install_full(settings: dict[str, Any]) -> None:
     full = importlib.import_module("stitchpool.torch.backend")
     names = {"capacity": "limit_bytes", "wait_max": "wait_max_s"}
     full.install(**{names.get(name, name): value for name, value in settings.items()})
 
 
-def _install_pluggable(settings: dict) -> None:
+def _install_pluggable(settings: dict[str, Any]) -> None:
     if _allocator() != "native":
-        raise InUse(f"PyTorch allocates with {_allocator()!r}, which cannot be replaced: take it out of PYTORCH_ALLOC_CONF")
+        raise InUse(
+            f"PyTorch allocates with {_allocator()!r}, which cannot be replaced: take it out of PYTORCH_ALLOC_CONF"
+        )
     allocator = plug.allocator("stitchpool_torch_malloc_or_raise")
     inner = allocator.allocator()
     setters = {

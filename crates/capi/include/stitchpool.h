@@ -386,6 +386,35 @@ stitchpool_status stitchpool_pictures(const stitchpool_pool *pool, char *text, s
 stitchpool_status stitchpool_block_of(const stitchpool_pool *pool, const void *address, void **start,
                                       uint64_t *bytes);
 
+/* ---- PyTorch ---- */
+
+/*
+ * For torch.cuda.memory.CUDAPluggableAllocator, with the signatures that it demands. They use one pool of
+ * the process, which is opened on CUDA when memory is first asked for, and stays to the end.
+ * `raw_stream` is a cudaStream_t that lives.
+ */
+
+/* Null for 0 bytes and on a refusal, which a torch.cuda.MemPool takes for want of memory. */
+void *stitchpool_torch_malloc(size_t bytes, int32_t device, void *raw_stream);
+/*
+ * For whole-process use, where PyTorch does not look for null: a refusal is raised, if that was set up,
+ * and so is a request on a stream that is being captured.
+ */
+void *stitchpool_torch_malloc_or_raise(size_t bytes, int32_t device, void *raw_stream);
+/* A pointer that the pool does not know is a line on stderr. */
+void stitchpool_torch_free(void *address, size_t bytes, int32_t device, void *raw_stream);
+/* The block is used on this stream of its own device too. */
+void stitchpool_torch_record_stream(void *address, void *raw_stream);
+/* As stitchpool_trim. */
+void stitchpool_torch_empty_cache(void);
+
+/* Throws an exception with these words. The type of c10::detail::torchCheckFail, which is one. */
+typedef void (*stitchpool_raise)(const char *function, const char *file, uint32_t line, const char *words);
+/* Calls `raise` for each refusal of stitchpool_torch_malloc_or_raise from now on; null: answers null. */
+stitchpool_status stitchpool_torch_raise_with(stitchpool_raise raise);
+/* The pool of the process; opens it if it is not there yet. */
+stitchpool_status stitchpool_torch_pool(stitchpool_pool **pool);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,4 +7,5 @@ pub mod free;
 pub mod look;
 pub mod pool;
 pub mod stream;
+pub mod torch;
 pub mod version;

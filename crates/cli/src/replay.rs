@@ -44,7 +44,8 @@ pub fn run(args: &ReplayArgs) -> Result<bool> {
     Ok(is_good)
 }
 
-fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
+/// Plays one file.
+pub fn replay(args: &ReplayArgs, path: &Path) -> Result<Figures> {
     let trace = Trace::open(path, &Limits::default())?;
     let script = Script::new(&trace, args.scale)?;
     drop(trace);

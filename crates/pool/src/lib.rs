@@ -21,6 +21,7 @@ mod gather;
 mod group;
 mod heap;
 mod job;
+mod limits;
 mod live;
 mod mapper;
 mod market;
@@ -51,6 +52,7 @@ mod unit;
 
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
+pub use limits::Range;
 pub use pool::{Pool, Relief};
 pub use request::{Block, Request, StreamId};
 pub use settings::Settings;

@@ -45,6 +45,10 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
     ///
     /// # Errors

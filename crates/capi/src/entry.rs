@@ -4,6 +4,7 @@
 pub mod alloc;
 pub mod driver;
 pub mod free;
+pub mod limits;
 pub mod look;
 pub mod pool;
 pub mod stream;

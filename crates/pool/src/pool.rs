@@ -59,6 +59,10 @@ impl Pool {
         self.engine.mapper.lock().arenas.named(name)
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
     ///
     /// # Errors

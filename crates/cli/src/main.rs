@@ -9,6 +9,7 @@ mod info;
 mod machine;
 mod progress;
 mod replay;
+mod report;
 mod session;
 mod stress;
 mod table;
@@ -27,6 +28,7 @@ const UNUSABLE: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Info(args) => info::run(&args),
     };

@@ -25,5 +25,5 @@ pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
     Block, Buffer, DeviceStats, Error, Holdings, Piece, Placement, Pool, Relief, Request, Result, Segment, Settings,
-    Shortage, Stats, StreamId, Trimmed,
+    Shortage, SlotState, Stats, StreamId, Survey, SurveyedHandle, SurveyedSlot, Trimmed,
 };

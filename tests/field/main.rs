@@ -18,4 +18,5 @@ mod shadow;
 mod sizes;
 mod speed;
 mod streams;
+mod survey;
 mod watchdog;

@@ -7,7 +7,6 @@ const HOLE = 2;
 const LOST = 3;
 const IDLE = 4;
 const ROWS = 240;
-const NO_BYTES = 0;
 
 /** What a granule can be, in the order of the legend: colour and words. */
 const KINDS = [
@@ -135,6 +134,7 @@ class MemoryMap {
     this.image = null;
     this.overTime.selection = null;
     this.weigh();
+    this.kinds = KINDS.map((_, kind) => this.has(kind));
   }
 
   /** How much of each row is of each kind, at each survey. */
@@ -158,6 +158,11 @@ class MemoryMap {
         }
       }
     }
+  }
+
+  /** Whether any granule was ever of a kind. */
+  has(kind) {
+    return this.weights[kind].some((part) => part > 0);
   }
 
   /** The map over time as an image, a column a survey. */
@@ -259,7 +264,7 @@ class MemoryMap {
       const mix = stays.mix(stay, survey);
       const channel = (index) => Math.round(mix.reduce((sum, part, kind) => sum + part * palette[kind][index], 0));
       sheet.brush.fillStyle = `rgb(${channel(0)}, ${channel(1)}, ${channel(2)})`;
-      this.stretch(this.order.place(stays, stay), stays.granules[stay], this.cell >= 3 ? 0.75 : 0);
+      this.stretch(this.order.place(stays, stay), stays.granules[stay], this.cell >= 5 ? 0.75 : 0);
     }
     if (marked !== NOWHERE) {
       sheet.brush.fillStyle = colours.of("ink");
@@ -286,7 +291,7 @@ class MemoryMap {
   }
 
   describe(survey) {
-    const sums = KINDS.map(() => NO_BYTES);
+    const sums = KINDS.map(() => 0);
     for (const stay of this.placed) {
       this.stays.mix(stay, survey).forEach((part, kind) => (sums[kind] += part * this.stays.granules[stay] * this.stays.granuleBytes));
     }

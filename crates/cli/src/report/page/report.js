@@ -171,7 +171,8 @@ class Report {
     const said = [["live", address.sums[0]], ["free", address.sums[1]]];
     byId("moment-text").textContent = [showMoment(this.clock.moment, 1000), ...said.map(([name, bytes]) => `${name} ${showBytes(bytes)}`)].join(" · ");
     const value = (kind) => showBytes(kind === KIND_OF_STATE[IDLE] ? chunk.sums[kind] : address.sums[kind]);
-    fillLegend("map-legend", KINDS.map(([colour, name], kind) => [colour, name, value(kind)]).filter((_, kind) => kind < 6 || address.sums[kind] > 0));
+    const entries = KINDS.map(([colour, name], kind) => [colour, name, value(kind)]);
+    fillLegend("map-legend", entries.filter((_, kind) => address.kinds[kind] || chunk.kinds[kind]));
   }
 }
 

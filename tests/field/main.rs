@@ -20,4 +20,5 @@ mod sleep;
 mod speed;
 mod streams;
 mod swap;
+mod survey;
 mod watchdog;

@@ -14,6 +14,7 @@ use crate::settings::Settings;
 use crate::sleep::Suspended;
 use crate::stats::Stats;
 use crate::swap::Migrated;
+use crate::survey::Survey;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use crate::wake::Resumed;
@@ -310,6 +311,13 @@ impl Pool {
     pub fn check(&self) -> std::result::Result<(), String> {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         check::check(&self.engine.mapper.lock(), &heaps)
+    }
+
+    /// What stands where now: every slot with its memory and what its bytes are used for, and every idle handle.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        Survey::of(&self.engine.mapper.lock(), &heaps)
     }
 
     /// The address ranges that have memory, one line each: its first address, and one letter a

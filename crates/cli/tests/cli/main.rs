@@ -5,4 +5,5 @@ mod bars;
 mod info;
 mod program;
 mod replay;
+mod report;
 mod stress;

@@ -31,6 +31,7 @@ mod order;
 mod plan;
 mod planner;
 mod pool;
+mod prometheus;
 mod registry;
 mod renew;
 mod request;

@@ -254,6 +254,37 @@ impl Driver for CudaDriver {
         unsafe { entered.copy(stream, to, from, bytes) }.map_err(|error| error.on(stream.device).of(bytes))
     }
 
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        let entered = self.enter(Verb::Memset, stream.device)?;
+        // SAFETY: the caller answers for the stream and the range.
+        unsafe { entered.memset(stream, at, bytes, value) }.map_err(|error| error.on(stream.device).of(bytes))
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        let entered = self.enter(Verb::Read, device)?;
+        // SAFETY: the caller answers for the range.
+        unsafe { entered.read(at, into) }.map_err(|error| error.on(device).of(into.len() as u64))
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        let entered = self.enter(Verb::Write, device)?;
+        // SAFETY: the caller answers for the range.
+        unsafe { entered.write(at, from) }.map_err(|error| error.on(device).of(from.len() as u64))
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        if device.is_host() {
+            return Ok(());
+        }
+        let place = self.place(Verb::Synchronize, device)?;
+        if !context::is_active(&self.cuda, place.device.raw).map_err(|error| error.on(device))? {
+            return Ok(());
+        }
+        let entered = place.enter(&self.cuda, Verb::Synchronize)?;
+        // SAFETY: a context is current: `entered` proves it; the caller answers for captures.
+        unsafe { entered.synchronize() }.map_err(|error| error.on(device))
+    }
+
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
         // SAFETY: the caller answers for `handle`.
         unsafe { handle_kind::export(&self.cuda, handle) }

@@ -283,6 +283,26 @@ impl Driver for Metered {
         self.meter_fixed(Verb::Copy, |driver| unsafe { driver.copy(stream, to, from, bytes) })
     }
 
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Memset, |driver| unsafe { driver.memset(stream, at, bytes, value) })
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Read, |driver| unsafe { driver.read(device, at, into) })
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Write, |driver| unsafe { driver.write(device, at, from) })
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Synchronize, |driver| unsafe { driver.synchronize(device) })
+    }
+
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
         // SAFETY: the caller keeps this verb's conditions.
         self.meter_fixed(Verb::Export, |driver| unsafe { driver.export(handle) })

@@ -1,5 +1,6 @@
 //! What all clones of a pool share, and the small questions that several of its parts ask.
 
+use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -84,6 +85,7 @@ impl Engine {
             stale: VecDeque::new(),
             order: Order::default(),
             clocks: BTreeMap::new(),
+            arenas: Arenas::default(),
             counts: MapperCounts::default(),
         };
         Ok(Self {
@@ -133,24 +135,45 @@ impl Engine {
         }
         // A placement by shares only keeps its meaning if every block of the heap is cut the same way.
         let exact = matches!(placement, Placement::Weighted(_) | Placement::Shards(_));
-        let bytes = if exact { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        let whole = exact || request.exclusive;
+        let bytes = if whole { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        if bytes > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes: BLOCK_BYTES_MAX });
+        }
         let mut readers = request.readers.clone();
         readers.sort_unstable();
         readers.dedup();
         let block_bytes = exact.then_some(bytes);
-        let key = HeapKey { serial: clock.serial(), placement, readers, block_bytes };
+        let (serial, arena, exclusive) = (clock.serial(), request.arena, request.exclusive);
+        let key = HeapKey { serial, arena, placement, readers, block_bytes, exclusive };
         let index = match self.registry.find(&key) {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
                 let grants = self.grants(&key, device)?;
                 // A vacant heap changes its tenant only while no miss is under way in it.
-                let _mapper = self.mapper.lock();
-                self.registry.house(Tenant { key, clock: clock.clone(), grants })?
+                let mapper = self.mapper.lock();
+                let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+                self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
         Ok((heap, units_of(bytes)))
+    }
+
+    /// Why a heap does not serve a request.
+    #[cold]
+    pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
+        let serial = request.stream.serial;
+        if !heap.core.lock().belongs_to(serial) {
+            return Error::UnknownStream { serial };
+        }
+        let mapper = self.mapper.lock();
+        match mapper.arenas.get(request.arena) {
+            Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
+            Ok(arena) => Error::Asleep { what: arena.title() },
+            Err(error) => error,
+        }
     }
 
     /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.

@@ -40,6 +40,38 @@ pub enum Error {
         /// The stream's number in the pool.
         serial: u32,
     },
+    /// Not an arena of this pool, or one that was dissolved.
+    #[error("arena {serial} is not one of this pool's, or was dissolved: ask the pool for it by its name")]
+    UnknownArena {
+        /// The arena's number in the pool.
+        serial: u32,
+    },
+    /// Something was asked of an arena or block that sleeps.
+    #[error("{what} is suspended: resume it first")]
+    Asleep {
+        /// What sleeps.
+        what: String,
+    },
+    /// Another operation on the same arena or block is under way.
+    #[error("another operation on {what} is under way: try again when it has ended")]
+    Busy {
+        /// What is being worked on.
+        what: String,
+    },
+    /// Memory cannot leave its address while a stream is being captured.
+    #[error("stream {serial} is being captured, and {operation} would break the capture: end it first")]
+    Capturing {
+        /// The stream's number in the pool.
+        serial: u32,
+        /// What was asked for.
+        operation: &'static str,
+    },
+    /// The block shares handles with others, so nothing can be done to it alone.
+    #[error("the block at {address} shares handles with others: allocate it exclusive, or ask its whole arena")]
+    Shared {
+        /// The block.
+        address: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {

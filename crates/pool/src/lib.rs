@@ -7,6 +7,7 @@
 //! and `pool` is the face.
 #![deny(unsafe_code)]
 
+mod arena;
 mod budget;
 mod buffer;
 mod candidate;
@@ -50,6 +51,7 @@ mod tick;
 mod trim;
 mod unit;
 
+pub use arena::ArenaId;
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
 pub use pool::{Pool, Relief};

@@ -1,6 +1,7 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
+use crate::arena::Arenas;
 use crate::budget::Budget;
 use crate::chain::{Chain, Slot};
 use crate::clock::{Clock, Fence};
@@ -31,6 +32,7 @@ pub(crate) struct Mapper {
     pub(crate) order: Order,
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
+    pub(crate) arenas: Arenas,
     pub(crate) counts: MapperCounts,
 }
 

@@ -41,7 +41,9 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         let serial = job.tenant.key.serial;
         if !job.heap.core.lock().serves(serial) {
-            return Err(Error::UnknownStream { serial });
+            let what = mapper.arenas.get(job.tenant.key.arena)?.title();
+            let gone = !job.heap.core.lock().belongs_to(serial);
+            return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
         }
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
@@ -52,7 +54,7 @@ impl Engine {
         }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
-            if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
+            if let Some(address) = job.take_free() {
                 return Ok(address);
             }
             self.note_live(&mut mapper, Some(&job));

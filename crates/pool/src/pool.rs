@@ -1,5 +1,6 @@
 //! The pool's public face.
 
+use crate::arena::{ArenaId, Wakefulness};
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -45,6 +46,14 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The arena of this name, made if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn arena(&self, name: &str) -> Result<ArenaId> {
+        self.engine.mapper.lock().arenas.named(name)
+    }
+
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
     ///
     /// # Errors
@@ -55,10 +64,12 @@ impl Pool {
         let serial = Registry::next_serial()?;
         let clock = Clock::new(serial, stream, &engine.origin)?;
         let placement = Placement::Home(stream.device);
-        let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
+        let arena = ArenaId::DEFAULT;
+        let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let grants = engine.grants(&key, stream.device)?;
         let mut mapper = engine.mapper.lock();
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
+        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         engine.set_watched(&mapper);
@@ -92,9 +103,12 @@ impl Pool {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
-            return Err(Error::UnknownStream { serial: request.stream.serial });
+            drop(core);
+            return Err(engine.refuse(heap, request));
         }
-        if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
+        if !request.exclusive
+            && let Some(address) = heap.take(&mut core, units, alignment_bytes)
+        {
             return Ok(block(address, units));
         }
         core.counts.misses += 1;

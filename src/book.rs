@@ -11,5 +11,9 @@ chapters! {
     Rights = "../docs/src/rights.md";
     Streams = "../docs/src/streams.md";
     Devices = "../docs/src/devices.md";
+    Capture = "../docs/src/capture.md";
+    Oversubscription = "../docs/src/oversubscription.md";
+    Loop = "../docs/src/guides/rl.md";
+    Server = "../docs/src/guides/inference.md";
     Rust = "../docs/src/guides/rust.md";
 }

@@ -43,6 +43,10 @@ const HOST_DRIVER_BYTES: u64 = 32 * MIB;
 const STITCHED_HANDLE_BYTES: u64 = 2 * MIB;
 const ROUNDS: usize = 5;
 const SEED: u64 = 0xba4d;
+/// What reading gave on an H200: of its own memory, of another's over NVLink, of the host's.
+const H200_OWN_GBPS: f64 = 4513.0;
+const H200_PEER_GBPS: f64 = 376.0;
+const H200_HOST_GBPS: f64 = 50.8;
 /// Coprime to any power of two: deals handles in an order that no hardware likes.
 const SHUFFLE: u64 = 77;
 
@@ -77,9 +81,9 @@ pub fn all(session: &Session, devices: &[DeviceInfo]) -> Result<Vec<Bandwidth>> 
         let times = if link == Link::Own { 16 } else { 4 };
         let course = Course { session, origin: origin.clone(), user, place, bytes, times };
         let h200_read_gbps = match link {
-            Link::Own => 4513.0,
-            _ if place.is_host() => 50.8,
-            _ => 376.0,
+            Link::Own => H200_OWN_GBPS,
+            _ if place.is_host() => H200_HOST_GBPS,
+            _ => H200_PEER_GBPS,
         };
         for handle_bytes in [bytes, STITCHED_HANDLE_BYTES.next_multiple_of(granule_bytes)] {
             rows.push(Bandwidth { h200_read_gbps, ..course.run(handle_bytes)? });

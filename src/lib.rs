@@ -27,6 +27,6 @@ mod book;
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
-    Block, Buffer, DeviceStats, Error, Holdings, Piece, Placement, Pool, Relief, Request, Result, Segment, Settings,
-    Shortage, Stats, StreamId, Trimmed,
+    ArenaId, Backup, Block, Buffer, DeviceStats, Error, Holdings, Piece, Placement, Pool, Relief, Request, Result,
+    Resumed, Scope, Segment, Settings, Shortage, Stats, StreamId, Suspended, Trimmed,
 };

@@ -16,6 +16,7 @@ mod rig;
 mod rights;
 mod shadow;
 mod sizes;
+mod sleep;
 mod speed;
 mod streams;
 mod watchdog;

@@ -33,6 +33,12 @@ impl Stock {
         handle
     }
 
+    /// Takes a handle of exactly `bytes`.
+    pub fn take(&mut self, device: DeviceId, kind: HandleKind, bytes: u64) -> Option<Arc<PhysicalHandle>> {
+        let there = self.shelves.get(&(device, kind))?.contains_key(&bytes);
+        if there { self.take_at_most(device, kind, bytes) } else { None }
+    }
+
     /// Takes the smallest handle of at least `bytes`.
     pub fn take_at_least(&mut self, device: DeviceId, kind: HandleKind, bytes: u64) -> Option<Arc<PhysicalHandle>> {
         let size = *self.shelves.get(&(device, kind))?.range(bytes..).next()?.0;

@@ -3,6 +3,7 @@
 use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
 use crate::clock::Clock;
+use crate::doubt::Doubt;
 use crate::error::{Error, Result};
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::mapper::{Mapper, MapperCounts};
@@ -12,6 +13,7 @@ use crate::request::Request;
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space};
 use crate::stats::{DeviceStats, Stats};
+use crate::tray::Trays;
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -86,6 +88,9 @@ impl Engine {
             order: Order::default(),
             clocks: BTreeMap::new(),
             arenas: Arenas::default(),
+            trays: Trays::default(),
+            doubt: Doubt::default(),
+            unfilled: BTreeMap::new(),
             counts: MapperCounts::default(),
         };
         Ok(Self {
@@ -247,8 +252,9 @@ impl Engine {
 
     pub(crate) fn set_watched(&self, mapper: &Mapper) {
         let stale = !mapper.stale.is_empty();
-        let littered = stale || mapper.clocks.values().any(|clock| clock.is_retired());
-        for (flag, is) in [(&self.watched, stale || mapper.clocks.len() > 1), (&self.littered, littered)] {
+        let asleep = self.registry.heaps().any(|heap| heap.asleep_bytes() > 0);
+        let littered = stale || asleep || mapper.clocks.values().any(|clock| clock.is_retired());
+        for (flag, is) in [(&self.watched, stale || asleep || mapper.clocks.len() > 1), (&self.littered, littered)] {
             // Threads that hit read beside them: not written without need.
             if flag.load(Ordering::Relaxed) != is {
                 flag.store(is, Ordering::Relaxed);
@@ -304,6 +310,7 @@ impl Drop for Engine {
         let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
         let finished = self.finish_all(&self.mapper.lock());
         let mapper = self.mapper.get_mut();
+        let finished = finished.and_then(|()| mapper.end_doubt());
         if live_bytes == 0 && finished.is_ok() {
             return;
         }

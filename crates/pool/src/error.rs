@@ -66,6 +66,33 @@ pub enum Error {
         /// What was asked for.
         operation: &'static str,
     },
+    /// A device would hold more than its limit.
+    #[error(
+        "{device} holds {held_bytes} of at most {limit_bytes} bytes, too many for {asked_bytes} more: free or suspend blocks, or raise limit_bytes"
+    )]
+    Limit {
+        /// Which device.
+        device: DeviceId,
+        /// How much more was wanted.
+        asked_bytes: u64,
+        /// What the pool holds there.
+        held_bytes: u64,
+        /// What it may hold.
+        limit_bytes: u64,
+    },
+    /// A backup that cannot be: the place is the memory's own, or cannot be reached.
+    #[error("{0}")]
+    Backup(String),
+    /// A backup file would not do.
+    #[error("the backup file {} could not {what}: {detail}", path.display())]
+    Disk {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What it was to do.
+        what: &'static str,
+        /// What the system said, or what was found.
+        detail: String,
+    },
     /// The block shares handles with others, so nothing can be done to it alone.
     #[error("the block at {address} shares handles with others: allocate it exclusive, or ask its whole arena")]
     Shared {
@@ -164,6 +191,10 @@ pub struct Holdings {
     pub pending_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
+    /// In blocks that are suspended: not held now, and needed to resume.
+    pub suspended_bytes: u64,
+    /// In backups of suspended blocks of other devices, and kept for such.
+    pub backup_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
     pub quarantined_bytes: u64,
     /// Free on the device outside the pool, as the driver says; `None` where it would not say.
@@ -228,8 +259,9 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
-            self.stranded_bytes, self.quarantined_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, \
+             in backups {}, quarantined {}; suspended {}",
+            self.stranded_bytes, self.backup_bytes, self.quarantined_bytes, self.suspended_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -8,12 +8,16 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod backup;
 mod budget;
 mod buffer;
 mod candidate;
 mod chain;
 mod check;
 mod clock;
+mod courier;
+mod disk;
+mod doubt;
 mod engine;
 mod error;
 mod extents;
@@ -39,24 +43,32 @@ mod request;
 mod row;
 #[allow(unsafe_code)]
 mod scan;
+mod scope;
 mod settings;
 mod shortage;
 mod site;
 mod slack;
+mod sleep;
 mod space;
 mod stats;
 mod stitch;
 mod taken;
 mod tick;
+mod tray;
 mod trim;
 mod unit;
+mod wake;
 
 pub use arena::ArenaId;
+pub use backup::Backup;
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
 pub use pool::{Pool, Relief};
 pub use request::{Block, Request, StreamId};
+pub use scope::Scope;
 pub use settings::Settings;
+pub use sleep::Suspended;
 pub use stats::{DeviceStats, Stats};
 pub use stitchpool_chunks::{Piece, Placement, Segment};
 pub use trim::Trimmed;
+pub use wake::Resumed;

@@ -139,7 +139,7 @@ impl Engine {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
-            let live_bytes = heap.live_bytes();
+            let live_bytes = heap.awake_bytes();
             let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
             let Some(placement) = placement else { continue };
             let requested_bytes = job.filter(|job| job.heap.index == heap.index).map_or(0, Job::bytes);

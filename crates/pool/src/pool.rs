@@ -1,6 +1,7 @@
 //! The pool's public face.
 
 use crate::arena::{ArenaId, Wakefulness};
+use crate::backup::Backup;
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -8,10 +9,13 @@ use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
 use crate::registry::Registry;
 use crate::request::{Block, Request, StreamId};
+use crate::scope::Scope;
 use crate::settings::Settings;
+use crate::sleep::Suspended;
 use crate::stats::Stats;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::wake::Resumed;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,6 +197,8 @@ impl Pool {
         let mut mapper = self.engine.mapper.lock();
         self.engine.seal_all(&mapper);
         mapper.poll_clocks();
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         trimmed
@@ -207,9 +213,33 @@ impl Pool {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
         self.engine.finish_all(&mapper)?;
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         Ok(trimmed)
+    }
+
+    /// Gives the memory of all blocks of a scope back to the driver; their addresses stay theirs. Waits
+    /// first for all work of every device that may use them; from the call to the return nothing may be
+    /// queued that uses them. They may be freed while they sleep. A second suspend does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`], [`Error::Busy`], [`Error::Shared`], [`Error::UnknownArena`],
+    /// [`Error::UnknownAddress`], [`Error::Backup`], [`Error::Disk`], [`Error::Limit`], or the driver's.
+    /// The blocks are then awake as before.
+    pub fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
+        self.engine.suspend(scope, backup)
+    }
+
+    /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
+    /// devices and with the same bytes. A second resume does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with
+    /// their backups, and the call can be repeated.
+    pub fn resume(&self, scope: Scope) -> Result<Resumed> {
+        self.engine.resume(scope)
     }
 
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may

@@ -76,14 +76,16 @@ impl Exposition<'_> {
                 ("cached", holdings.free_bytes),
                 ("pending", holdings.pending_bytes),
                 ("stranded", holdings.stranded_bytes),
+                ("backup", holdings.backup_bytes),
                 ("quarantined", holdings.quarantined_bytes),
             ] {
                 self.sample("held_bytes", &[("device", &label(holdings.device)), ("state", state)], bytes);
             }
         }
         type Figure = fn(&DeviceStats) -> Option<u64>;
-        let families: [(&str, &str, Figure); 5] = [
+        let families: [(&str, &str, Figure); 6] = [
             ("physical_bytes", "Physical bytes that the pool holds.", |of| Some(of.holdings.physical_bytes)),
+            ("suspended_bytes", "Bytes needed to resume what sleeps.", |of| Some(of.holdings.suspended_bytes)),
             ("limit_bytes", "Physical bytes that the pool may hold.", |of| Some(of.holdings.limit_bytes)),
             ("physical_peak_bytes", "The most physical bytes ever held.", |of| Some(of.physical_peak_bytes)),
             ("live_peak_bytes", "The highest live bytes, lowered by decay.", |of| Some(of.live_peak_bytes)),
@@ -154,6 +156,8 @@ mod tests {
             free_bytes: 20,
             pending_bytes: 6,
             stranded_bytes: 4,
+            suspended_bytes: 30,
+            backup_bytes: 0,
             quarantined_bytes: 0,
             device_free_bytes: (!device.is_host()).then_some(10),
         };
@@ -229,6 +233,7 @@ mod tests {
         assert_eq!(value("hits_total", &[]), Some(&7.0));
         assert_eq!(value("held_bytes", &[("device", "0"), ("state", "live")]), Some(&60.0));
         assert_eq!(value("held_bytes", &[("device", "host"), ("state", "cached")]), Some(&20.0));
+        assert_eq!(value("suspended_bytes", &[("device", "0")]), Some(&30.0));
         assert_eq!(value("device_free_bytes", &[("device", "0")]), Some(&10.0));
         assert_eq!(value("device_free_bytes", &[("device", "host")]), None, "what is not known is not told");
         assert!(!samples.keys().any(|(name, _)| name.contains("driver_calls")));

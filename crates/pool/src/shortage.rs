@@ -113,6 +113,8 @@ impl Mapper {
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
             stranded_bytes: 0,
+            suspended_bytes: self.suspended_bytes(device),
+            backup_bytes: self.tray_bytes(device),
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
             device_free_bytes: self.device_free_bytes(device),
         };
@@ -128,6 +130,13 @@ impl Mapper {
             holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
         }
         Some(holdings)
+    }
+
+    /// Bytes of a device that sleeping slots will need.
+    fn suspended_bytes(&self, device: DeviceId) -> u64 {
+        let slots = self.chains.values().flat_map(crate::chain::Chain::slots);
+        let of_device = slots.filter(|slot| matches!(slot, Slot::Asleep { device: at, .. } if *at == device));
+        of_device.map(Slot::bytes).sum()
     }
 
     /// What the driver has left on a device. Only asked of devices whose streams use the pool: on any

@@ -40,6 +40,7 @@ impl Engine {
             tracing::debug!(%error, "stale mappings stay");
         }
         tracing::trace!(retired = stale - mapper.stale.len().min(stale), "took stale mappings down");
+        self.forget_freed(&mut mapper);
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
     }

@@ -27,6 +27,7 @@ const UNSAFE: &[&str] = &[
     "crates/capi/",
     "crates/cli/src/work.rs",
     "crates/cli/src/patch.rs",
+    "crates/chunks/src/content.rs",
     "crates/chunks/src/event.rs",
     "crates/chunks/src/mapping.rs",
     "crates/chunks/src/physical_handle.rs",

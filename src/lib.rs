@@ -21,6 +21,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+mod book;
+
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{

@@ -1,6 +1,7 @@
 //! What the command line can say.
 
 use crate::bytes;
+use crate::host_shape::HostShape;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -125,9 +126,12 @@ pub struct InfoArgs {
     /// The driver to ask.
     #[arg(long, value_enum, default_value = "auto")]
     pub driver: DriverChoice,
-    /// Measures what each call of the driver costs here.
+    /// Measures what each call of the driver costs here, and how fast memory is.
     #[arg(long)]
     pub measure: bool,
+    /// What the host driver shall look like.
+    #[command(flatten)]
+    pub host: HostShape,
     /// Prints a JSON object.
     #[arg(long)]
     pub json: bool,

@@ -6,8 +6,11 @@
 
 pub mod args;
 mod bytes;
+mod host_shape;
 mod info;
 mod machine;
+#[allow(unsafe_code, reason = "its owner types prove what the seam asks for")]
+mod patch;
 mod progress;
 mod replay;
 mod report;

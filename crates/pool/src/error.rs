@@ -1,7 +1,7 @@
 //! What the pool says when it refuses. Nothing has changed.
 
 use std::fmt;
-use stitchpool_driver::{Address, DeviceId};
+use stitchpool_driver::{Address, DeviceId, Trouble};
 
 /// A refusal of the pool.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -116,7 +116,7 @@ pub enum Error {
         known: String,
     },
     /// A device that may not use the memory.
-    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them")]
+    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them; {}", Trouble::NoPeer.see())]
     Unreachable {
         /// Who wants to use the memory.
         reader: DeviceId,
@@ -124,7 +124,9 @@ pub enum Error {
         owner: DeviceId,
     },
     /// A stream of a device that has no rights on the block.
-    #[error("{device} has no rights on the block at {address}: ask for them with the request")]
+    #[error(
+        "{device} has no rights on the block at {address}: ask for them with the request; {}", Trouble::NoRights.see()
+    )]
     NoRights {
         /// The stream's device.
         device: DeviceId,
@@ -219,7 +221,11 @@ impl fmt::Display for Shortage {
         if let Some(refusal) = &self.refusal {
             write!(f, "; {refusal}")?;
         }
-        write!(f, "; {}", self.advice())
+        write!(f, "; {}", self.advice())?;
+        if self.devices.iter().any(|holdings| holdings.device_is_short(self.missing_bytes)) {
+            write!(f, "; {}", Trouble::NotBack.see())?;
+        }
+        Ok(())
     }
 }
 
@@ -234,6 +240,8 @@ impl Shortage {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
             "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else if any(&|holdings| holdings.device_is_short(self.missing_bytes)) {
+            "the pool may hold more, but the device has no more: others hold its memory; let them end, or free blocks"
         } else {
             "free blocks, or let the request spill to further devices"
         }
@@ -241,6 +249,12 @@ impl Shortage {
 }
 
 impl Holdings {
+    /// Whether others hold what the limit would allow.
+    fn device_is_short(&self, missing_bytes: u64) -> bool {
+        let room_bytes = self.limit_bytes.saturating_sub(self.physical_bytes);
+        room_bytes >= missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes < missing_bytes)
+    }
+
     fn limit_is_short_of_device(&self, missing_bytes: u64) -> bool {
         let room_bytes = self.limit_bytes - self.physical_bytes.min(self.limit_bytes);
         room_bytes < missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes >= missing_bytes)

@@ -37,6 +37,7 @@ mod order;
 mod plan;
 mod planner;
 mod pool;
+mod prometheus;
 mod registry;
 mod renew;
 mod request;

@@ -59,6 +59,7 @@ impl Mapper {
             Resort::Spilled(used) if used < fallbacks => Resort::Spilled(used + 1),
             Resort::Drained | Resort::Spilled(_) => return false,
         };
+        tracing::debug!(resort = ?*resort, "no plan was enough: a last resort");
         if let Resort::Spilled(used) = *resort {
             job.fallbacks = used;
             job.waits = if self.settings.stream_waits { Waits::Stream } else { Waits::None };
@@ -87,6 +88,7 @@ impl Mapper {
                 continue;
             }
             self.counts.cpu_waits += 1;
+            tracing::debug!(stream = fence.clock.serial(), "the CPU waits for stale mappings that hold memory");
             if let Err(error) = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin) {
                 waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
             }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod bars;
+mod book;
 mod info;
 mod program;
 mod replay;

@@ -25,6 +25,11 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 status=$?
 row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
 
+timeout 400 "$bin/address" cuda --test-threads=1 --nocapture >"$log/address.log" 2>&1
+status=$?
+row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"
+while read -r words; do row "  measured" ok "$words"; done < <(grep -a 'measured: ' "$log/address.log" | sed 's/.*measured: //')
+
 timeout 300 "$bin/stitchpool" info --driver cuda --measure --json >"$log/info.json" 2>"$log/info.err"
 status=$?
 "$bin/stitchpool" info --driver cuda --measure >"$log/info.txt" 2>>"$log/info.err"

@@ -18,7 +18,7 @@ mod stitched_range;
 mod stock;
 
 pub use error::{Error, Result};
-pub use event::{Event, stream_identity};
+pub use event::{Event, stream_capture, stream_identity};
 pub use mapping::Mapping;
 pub use origin::Origin;
 pub use physical_handle::PhysicalHandle;

@@ -66,6 +66,32 @@ pub enum Error {
         /// What was asked for.
         operation: &'static str,
     },
+    /// Something is in use that was to go.
+    #[error("{what} is in use: {why}")]
+    InUse {
+        /// What was to go.
+        what: String,
+        /// Who uses it, and what to do.
+        why: String,
+    },
+    /// A capture was to end that the pool knows nothing of.
+    #[error("no capture of stream {serial} is open in this pool: begin one first")]
+    NotCapturing {
+        /// The stream's number in the pool.
+        serial: u32,
+    },
+    /// An arena in which no graph has memory.
+    #[error("{what} has no graph to release: each is released once, after its capture was begun there")]
+    NoGraph {
+        /// The arena.
+        what: String,
+    },
+    /// A listener has refused to let memory go, or failed.
+    #[error("a listener did not let the memory leave its address: {why}")]
+    Vetoed {
+        /// Its words.
+        why: String,
+    },
     /// The block shares handles with others, so nothing can be done to it alone.
     #[error("the block at {address} shares handles with others: allocate it exclusive, or ask its whole arena")]
     Shared {
@@ -143,6 +169,8 @@ pub struct Shortage {
     pub refusal: Option<stitchpool_driver::Error>,
     /// Waits for pending memory that did not end in time.
     pub waits: Vec<String>,
+    /// Whether a capture forbade to take, to wait for, or to give back anything.
+    pub capturing: bool,
 }
 
 /// What holds a device's memory, as one pool sees it.
@@ -162,6 +190,8 @@ pub struct Holdings {
     pub pending_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
+    /// Free, but in a graph's arena or in pinned handles, so that nobody may take them.
+    pub pinned_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
     pub quarantined_bytes: u64,
     /// Free on the device outside the pool, as the driver says; `None` where it would not say.
@@ -189,12 +219,16 @@ impl Shortage {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
-        if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
+        if self.capturing {
+            "a capture can take nothing from others, nor wait: trim the pool before it begins"
+        } else if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
             "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else if any(&|holdings| holdings.pinned_bytes >= self.missing_bytes) {
+            "free bytes are pinned by graphs or registrations: release those no longer used"
         } else {
             "free blocks, or let the request spill to further devices"
         }
@@ -214,8 +248,9 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
-            self.stranded_bytes, self.quarantined_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, pinned {}, \
+             quarantined {}",
+            self.stranded_bytes, self.pinned_bytes, self.quarantined_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -3,10 +3,12 @@
 
 use crate::arena::Arenas;
 use crate::budget::Budget;
+use crate::capture::Captures;
 use crate::chain::{Chain, Slot};
 use crate::clock::{Clock, Fence};
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
+use crate::pins::Pins;
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::unit::UNIT_BYTES;
@@ -33,6 +35,8 @@ pub(crate) struct Mapper {
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
     pub(crate) arenas: Arenas,
+    pub(crate) captures: Captures,
+    pub(crate) pins: Pins,
     pub(crate) counts: MapperCounts,
 }
 
@@ -152,7 +156,8 @@ impl Mapper {
     pub(crate) fn own_bytes(&self) -> u64 {
         let slots: usize = self.chains.values().map(|chain| chain.slots().len()).sum();
         let slot = size_of::<Slot>() + size_of::<PhysicalHandle>() + 2 * size_of::<usize>();
-        (slots * slot + self.chains.len() * size_of::<Chain>() + self.stale.len() * size_of::<Address>()) as u64
+        let stale = self.stale.len() * size_of::<Address>();
+        (slots * slot + self.chains.len() * size_of::<Chain>() + stale) as u64 + self.pins.own_bytes()
     }
 
     /// Releases idle handles of a device (or of all) and says how many bytes.

@@ -268,14 +268,17 @@ impl Engine {
     /// the driver does not answer changes nothing.
     pub(crate) fn follow_capture(&self, clock: &Arc<Clock>) {
         let Ok(state) = stream_capture(&self.origin, clock.raw()) else { return };
-        if (state != State::None) == clock.is_captured() {
+        let captured = state != State::None;
+        if captured == clock.is_captured() {
             return;
         }
         let serial = clock.serial();
         let mut mapper = self.mapper.lock();
-        match mapper.captures.of(serial).cloned() {
-            Some(capture) if capture.seen => drop(self.restore(&mut mapper, serial)),
+        // Another thread may have seen the same meanwhile.
+        match mapper.captures.of(serial).map(|capture| capture.seen) {
+            Some(true) if !captured => drop(self.restore(&mut mapper, serial)),
             Some(_) => {}
+            None if !captured => {}
             None => match mapper.arenas.named(&format!("captures of stream {serial}")) {
                 Ok(arena) => self.divert(&mut mapper, Capture { clock: clock.clone(), arena, seen: true }),
                 Err(error) => tracing::warn!(%error, stream = serial, "a capture has no arena"),

@@ -6,6 +6,7 @@
 mod abandoned;
 mod asked;
 mod faults;
+mod moving;
 mod pins;
 mod quiet;
 mod random;

@@ -78,13 +78,13 @@ pub fn stream_identity(origin: &Origin, stream: RawStream) -> Result<u64> {
 ///
 /// # Errors
 /// The driver's, unchanged.
-pub fn stream_capture(origin: &Origin, stream: RawStream) -> Result<Capture> {
+pub fn capture_of(origin: &Origin, stream: RawStream) -> Result<Capture> {
     // SAFETY: the pool is told before a stream is destroyed; a dead one is refused by the driver.
     unsafe { origin.driver().capture(stream) }
 }
 
 fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
-    if stream_capture(origin, stream)? == Capture::None {
+    if capture_of(origin, stream)? == Capture::None {
         return Ok(());
     }
     let detail =

@@ -41,7 +41,7 @@ pub(crate) struct Wanted<'a> {
 /// Never one of a graph's arena, nor a pinned one: others than the pool's streams use them.
 pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wanted<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
-    if core.tenant.as_ref().is_some_and(|tenant| mapper.captures.is_graph(tenant.key.arena)) {
+    if mapper.serves_graph(core) {
         return found;
     }
     for run in free_runs(core, wanted.pending) {

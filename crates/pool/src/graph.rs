@@ -12,7 +12,7 @@ use crate::mapper::Mapper;
 use crate::pool::Pool;
 use crate::request::StreamId;
 use std::sync::Arc;
-use stitchpool_chunks::stream_capture;
+use stitchpool_chunks::capture_of;
 use stitchpool_driver::Capture as State;
 
 impl Pool {
@@ -73,7 +73,7 @@ impl Pool {
     /// [`Error::NotCapturing`].
     pub fn end_capture(&self, stream: StreamId) -> Result<()> {
         let mut mapper = self.engine.mapper.lock();
-        self.engine.restore(&mut mapper, stream.serial).map(drop)
+        self.engine.recall(&mut mapper, stream.serial).map(drop)
     }
 
     /// Ends the stream's capture and those of all streams that joined it, of which no graph has come, and
@@ -83,11 +83,11 @@ impl Pool {
     /// [`Error::NotCapturing`].
     pub fn abort_capture(&self, stream: StreamId) -> Result<()> {
         let mut mapper = self.engine.mapper.lock();
-        let arena = self.engine.restore(&mut mapper, stream.serial)?.arena;
+        let arena = self.engine.recall(&mut mapper, stream.serial)?.arena;
         let joined: Vec<u32> =
             mapper.captures.all().filter(|other| other.arena == arena).map(Capture::serial).collect();
         for serial in joined {
-            self.engine.restore(&mut mapper, serial)?;
+            self.engine.recall(&mut mapper, serial)?;
         }
         self.engine.release(&mut mapper, arena)
     }
@@ -146,12 +146,12 @@ impl Engine {
             Wakefulness::Moving => return Err(Error::Busy { what }),
             Wakefulness::Asleep => return Err(Error::Asleep { what }),
         }
-        let state = stream_capture(&self.origin, clock.raw())?;
+        let state = capture_of(&self.origin, clock.raw())?;
         if clock.is_captured() {
             if state != State::None {
                 return Err(Error::Capturing { serial: stream.serial, operation: "a second capture of it" });
             }
-            self.restore(&mut mapper, stream.serial)?;
+            self.recall(&mut mapper, stream.serial)?;
         }
         self.divert(&mut mapper, Capture { clock, arena, seen: state != State::None });
         Ok(())
@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// The stream is captured no longer.
-    fn restore(&self, mapper: &mut Mapper, serial: u32) -> Result<Capture> {
+    fn recall(&self, mapper: &mut Mapper, serial: u32) -> Result<Capture> {
         let ended = mapper.captures.end(serial).ok_or(Error::NotCapturing { serial })?;
         mapper.captures.hush(mapper.clocks.values().chain([&ended.clock]));
         if mapper.arenas.get(ArenaId::DEFAULT).is_ok_and(|arena| arena.wakefulness == Wakefulness::Awake) {
@@ -244,8 +244,8 @@ impl Engine {
         let open: Vec<Capture> = mapper.captures.all().cloned().collect();
         for capture in open {
             let serial = capture.serial();
-            match stream_capture(&self.origin, capture.clock.raw()) {
-                Ok(State::None) if capture.seen => drop(self.restore(mapper, serial)),
+            match capture_of(&self.origin, capture.clock.raw()) {
+                Ok(State::None) if capture.seen => drop(self.recall(mapper, serial)),
                 Ok(State::None) => {}
                 Ok(_) => mapper.captures.confirm(serial),
                 Err(error) => tracing::debug!(%error, stream = serial, "a captured stream could not be asked"),
@@ -258,16 +258,16 @@ impl Engine {
     pub(crate) fn demand_ended(&self, serial: u32, operation: &'static str) -> Result<()> {
         let mut mapper = self.mapper.lock();
         let Some(capture) = mapper.captures.of(serial).cloned() else { return Ok(()) };
-        if stream_capture(&self.origin, capture.clock.raw())? != State::None {
+        if capture_of(&self.origin, capture.clock.raw())? != State::None {
             return Err(Error::Capturing { serial, operation });
         }
-        self.restore(&mut mapper, serial).map(drop)
+        self.recall(&mut mapper, serial).map(drop)
     }
 
     /// Asks the driver whether a stream is being captured, and opens or ends the pool's capture of it. What
     /// the driver does not answer changes nothing.
     pub(crate) fn follow_capture(&self, clock: &Arc<Clock>) {
-        let Ok(state) = stream_capture(&self.origin, clock.raw()) else { return };
+        let Ok(state) = capture_of(&self.origin, clock.raw()) else { return };
         let captured = state != State::None;
         if captured == clock.is_captured() {
             return;
@@ -276,7 +276,7 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         // Another thread may have seen the same meanwhile.
         match mapper.captures.of(serial).map(|capture| capture.seen) {
-            Some(true) if !captured => drop(self.restore(&mut mapper, serial)),
+            Some(true) if !captured => drop(self.recall(&mut mapper, serial)),
             Some(_) => {}
             None if !captured => {}
             None => match mapper.arenas.named(&format!("captures of stream {serial}")) {
@@ -293,7 +293,7 @@ impl Engine {
             return;
         }
         if mapper.captures.of(clock.serial()).is_some_and(|capture| !capture.seen)
-            && stream_capture(&self.origin, clock.raw()).is_ok_and(|state| state != State::None)
+            && capture_of(&self.origin, clock.raw()).is_ok_and(|state| state != State::None)
         {
             mapper.captures.confirm(clock.serial());
         }

@@ -32,7 +32,7 @@ pub struct ListenerId(u64);
 
 /// What a listener wants to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Scope {
+pub enum Interest {
     /// All of the pool's memory.
     #[default]
     Pool,
@@ -47,7 +47,7 @@ pub enum Scope {
     },
 }
 
-impl Scope {
+impl Interest {
     fn holds(self, segment: &Segment, arena: Option<ArenaId>) -> bool {
         match self {
             Self::Pool => true,
@@ -74,7 +74,7 @@ struct Entries {
 #[derive(Clone)]
 struct Entry {
     id: ListenerId,
-    scope: Scope,
+    interest: Interest,
     listener: Arc<dyn Listener>,
 }
 
@@ -82,7 +82,7 @@ struct Entry {
 const LISTENERS_MAX: usize = 4096;
 
 impl Listeners {
-    pub(crate) fn add(&self, listener: Arc<dyn Listener>, scope: Scope) -> Result<ListenerId> {
+    pub(crate) fn add(&self, listener: Arc<dyn Listener>, interest: Interest) -> Result<ListenerId> {
         let mut entries = self.entries.write();
         if entries.all.len() >= LISTENERS_MAX {
             let (what, count) = ("listeners", LISTENERS_MAX as u64);
@@ -90,7 +90,7 @@ impl Listeners {
         }
         let id = ListenerId(entries.next_id);
         entries.next_id += 1;
-        entries.all.push(Entry { id, scope, listener });
+        entries.all.push(Entry { id, interest, listener });
         Ok(id)
     }
 
@@ -138,7 +138,7 @@ impl Listeners {
             false => segments.iter().map(arena_of).collect(),
         };
         let of_entry = |entry: Entry| {
-            let held = segments.iter().zip(&arenas).filter(|(segment, arena)| entry.scope.holds(segment, **arena));
+            let held = segments.iter().zip(&arenas).filter(|(segment, arena)| entry.interest.holds(segment, **arena));
             let heard: Vec<Segment> = held.map(|(segment, _)| *segment).collect();
             (!heard.is_empty()).then_some((entry, heard))
         };

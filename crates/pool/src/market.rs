@@ -52,7 +52,7 @@ impl Market {
     fn add(&mut self, mapper: &Mapper, heap: &Heap, job: &Job<'_>, wanted: &Wanted<'_>) {
         let mut core = heap.core.lock();
         let Some(tenant) = core.tenant.clone() else { return };
-        if mapper.captures.is_graph(tenant.key.arena) {
+        if mapper.serves_graph(&core) {
             return;
         }
         let foreign_clock = tenant.clock.serial() != job.tenant.clock.serial();

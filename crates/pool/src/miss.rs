@@ -63,6 +63,7 @@ impl Engine {
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
+            tracing::debug!(%plan, missing_bytes, "planned");
             if missing_bytes == 0 && !renewed {
                 renewed = true;
                 if self.renew(&mut mapper, &job, &plan) {
@@ -106,6 +107,7 @@ impl Engine {
         }
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
         let missing_bytes = missing_bytes.min(job.bytes());
+        tracing::debug!(missing_bytes, "nothing was enough");
         let capturing = job.captured;
         let shortage = Shortage { refusal, waits, capturing, ..mapper.shortage(&job, &heaps, missing_bytes) };
         Err(Error::OutOfMemory(Box::new(shortage)))
@@ -141,13 +143,13 @@ impl Engine {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
-            let mut live_bytes = heap.live_bytes();
+            let mut live_bytes = heap.awake_bytes();
             let rise_bytes = peak_bytes - live_bytes;
             let placement = {
                 let core = heap.core.lock();
                 let Some(tenant) = &core.tenant else { continue };
                 // A graph uses all of its arena, whatever is free there for the next one.
-                if mapper.captures.is_graph(tenant.key.arena) {
+                if mapper.serves_graph(&core) {
                     live_bytes += core.extents.free_units() * UNIT_BYTES;
                 }
                 tenant.key.placement.clone()
@@ -188,6 +190,7 @@ fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
             None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
             Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
         };
+        tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);
     }
 }

@@ -4,9 +4,27 @@
 use crate::arena::ArenaId;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::scope::Ground;
+use crate::sleep::slots_of;
 use stitchpool_chunks::Segment;
 
 impl Engine {
+    /// Does something that takes memory from the slots of some grounds, which are taken for it. Listeners are
+    /// told before, and if it fails, after.
+    pub(crate) fn with_notice<T>(&self, grounds: &[&Ground], act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let leaving = self.segments_on(grounds);
+        self.before_leave(&leaving)?;
+        act().inspect_err(|_| self.after_return(&leaving))
+    }
+
+    /// What stands in the slots of some grounds now.
+    pub(crate) fn segments_on(&self, grounds: &[&Ground]) -> Vec<Segment> {
+        let mapper = self.mapper.lock();
+        let slots = grounds.iter().flat_map(|ground| slots_of(&mapper, ground));
+        let current = slots.filter_map(|(_, slot)| slot.current());
+        current.filter_map(|mapping| Segment::of(mapping, mapping.at(), mapping.bytes())).collect()
+    }
+
     /// Tells listeners, with no lock held, that memory is about to leave its addresses.
     ///
     /// # Errors
@@ -29,7 +47,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use crate::error::Error;
-    use crate::listener::{Listener, Scope};
+    use crate::listener::{Interest, Listener};
     use crate::pin::Pin;
     use crate::pool::Pool;
     use crate::request::{Request, StreamId};
@@ -90,18 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn each_listener_hears_of_its_scope_only() {
+    fn each_listener_hears_of_what_it_is_interested_in() {
         let (pool, stream) = pool();
         let arena = pool.arena("a").unwrap();
         let (_, mut all) = segments(&pool, &Request::new(2 * MIB, stream));
         let (inside, of_arena) = segments(&pool, &Request::new(4 * MIB, stream).in_arena(arena));
         all.extend(of_arena);
         let log = Log::default();
-        let range = Scope::Range { address: inside, bytes: 1 };
-        for (name, scope) in [("every", Scope::Pool), ("arena", Scope::Arena(arena)), ("first", range)] {
-            pool.listen(Arc::new(Clerk::new(name, &log)), scope).unwrap();
+        let range = Interest::Range { address: inside, bytes: 1 };
+        for (name, interest) in [("every", Interest::Pool), ("arena", Interest::Arena(arena)), ("first", range)] {
+            pool.listen(Arc::new(Clerk::new(name, &log)), interest).unwrap();
         }
-        let far = Scope::Range { address: Address(1), bytes: 1 };
+        let far = Interest::Range { address: Address(1), bytes: 1 };
         pool.listen(Arc::new(Clerk::new("far", &log)), far).unwrap();
         pool.engine.before_leave(&all).unwrap();
         pool.engine.after_return(&all);
@@ -119,7 +137,7 @@ mod tests {
             let log = Log::default();
             let failing = Clerk { fails: true, panics, ..Clerk::new("second", &log) };
             let clerks = [Clerk::new("first", &log), failing, Clerk::new("third", &log)];
-            let ids = clerks.map(|clerk| pool.listen(Arc::new(clerk), Scope::Pool).unwrap());
+            let ids = clerks.map(|clerk| pool.listen(Arc::new(clerk), Interest::Pool).unwrap());
             let why = if panics { "it panicked: a clerk lost its head" } else { "a transfer is under way" };
             assert_eq!(pool.engine.before_leave(&segments), Err(Error::Vetoed { why: why.into() }));
             assert_eq!(log.lock().join(", "), "first leaves 2, second leaves 2, first returns 2");
@@ -146,7 +164,7 @@ mod tests {
             let block = pool.alloc(&Request::new(64 * MIB, self.stream)).map_err(|error| error.to_string())?;
             pool.free(block.address).map_err(|error| error.to_string())?;
             drop((pool.stats(), pool.trim(), pool.pictures(), leaving.len()));
-            let id = pool.listen(Arc::new(Clerk::new("late", &Log::default())), Scope::Pool).map_err(|_| "full")?;
+            let id = pool.listen(Arc::new(Clerk::new("late", &Log::default())), Interest::Pool).map_err(|_| "full")?;
             pool.unlisten(id).then_some(()).ok_or_else(|| "it was gone".into())
         }
 
@@ -164,7 +182,7 @@ mod tests {
             let (address, segments) = segments(&pool, &Request::new(8 * MIB, stream));
             let pin = Mutex::new(Some(pool.pin(address, 8 * MIB).unwrap()));
             let listener = Arc::new(Reentering { pool: Mutex::new(Some(pool.clone())), stream, pin });
-            pool.listen(listener.clone(), Scope::Pool).unwrap();
+            pool.listen(listener.clone(), Interest::Pool).unwrap();
             for _ in 0..100 {
                 pool.engine.before_leave(&segments).unwrap();
                 assert!(listener.pin.lock().is_none());
@@ -196,7 +214,7 @@ mod tests {
             let (pool, stream) = pool();
             let (_, segments) = segments(&pool, &Request::new(8 * MIB, stream));
             let lock = Arc::new(Mutex::new(0));
-            pool.listen(Arc::new(Locking(lock.clone())), Scope::Pool).unwrap();
+            pool.listen(Arc::new(Locking(lock.clone())), Interest::Pool).unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     for round in 0..ROUNDS {

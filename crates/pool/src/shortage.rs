@@ -60,6 +60,7 @@ impl Mapper {
             Resort::Spilled(used) if used < fallbacks => Resort::Spilled(used + 1),
             Resort::Drained | Resort::Spilled(_) => return false,
         };
+        tracing::debug!(resort = ?*resort, "no plan was enough: a last resort");
         if let Resort::Spilled(used) = *resort {
             job.fallbacks = used;
             job.waits = Waits::gentle(self.settings.stream_waits, &job.tenant.clock);
@@ -88,6 +89,7 @@ impl Mapper {
                 continue;
             }
             self.counts.cpu_waits += 1;
+            tracing::debug!(stream = fence.clock.serial(), "the CPU waits for stale mappings that hold memory");
             if let Err(error) = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin) {
                 waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
             }
@@ -113,6 +115,8 @@ impl Mapper {
             pending_bytes: 0,
             stranded_bytes: 0,
             pinned_bytes: 0,
+            suspended_bytes: self.suspended_bytes(device),
+            backup_bytes: self.tray_bytes(device),
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
             device_free_bytes: self.device_free_bytes(device),
         };
@@ -132,6 +136,13 @@ impl Mapper {
         Some(holdings)
     }
 
+    /// Bytes of a device that sleeping slots will need.
+    fn suspended_bytes(&self, device: DeviceId) -> u64 {
+        let slots = self.chains.values().flat_map(crate::chain::Chain::slots);
+        let of_device = slots.filter(|slot| matches!(slot, Slot::Asleep { device: at, .. } if *at == device));
+        of_device.map(Slot::bytes).sum()
+    }
+
     /// What the driver has left on a device. Only asked of devices whose streams use the pool: on any
     /// other the question would make a context, half a gigabyte of its own.
     pub(crate) fn device_free_bytes(&self, device: DeviceId) -> Option<u64> {
@@ -144,10 +155,10 @@ impl Mapper {
 
     /// How many free bytes of a heap lie on `device` in memory that nobody may take.
     fn pinned_on(&self, device: DeviceId, core: &Core) -> u64 {
-        match &core.tenant {
-            Some(tenant) if self.captures.is_graph(tenant.key.arena) => self.shares_on(device, core.extents.iter()),
-            _ if self.pins.is_empty() => 0,
-            _ => self.shares_where(device, core.extents.iter(), |slot| self.pins.touch(slot.at().0, slot.end().0)),
+        match self.pins.is_empty() {
+            _ if self.serves_graph(core) => self.shares_on(device, core.extents.iter()),
+            true => 0,
+            false => self.shares_where(device, core.extents.iter(), |slot| self.pins.touch(slot.at().0, slot.end().0)),
         }
     }
 

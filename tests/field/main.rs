@@ -5,6 +5,7 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod capture;
 mod faults;
 mod growth;
 mod limit;

@@ -99,6 +99,11 @@ impl Arenas {
         ArenaId(serial)
     }
 
+    /// The arena is no more. Its serial is never given again.
+    pub(crate) fn remove(&mut self, id: ArenaId) {
+        self.by_serial.remove(&id.0);
+    }
+
     pub(crate) fn get(&self, id: ArenaId) -> Result<&Arena> {
         self.by_serial.get(&id.0).ok_or(Error::UnknownArena { serial: id.0 })
     }

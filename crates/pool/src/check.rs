@@ -21,6 +21,7 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
         return Err(format!("the list names {} stale slots, {} stand", mapper.stale.len(), standing.len()));
     }
     check_physical(mapper)?;
+    mapper.captures.check()?;
     for heap in heaps {
         let core = heap.core.lock();
         core.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;

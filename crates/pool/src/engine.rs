@@ -2,12 +2,16 @@
 
 use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
+use crate::capture::Captures;
 use crate::clock::Clock;
 use crate::doubt::Doubt;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
+use crate::listener::Listeners;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
+use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
 use crate::request::Request;
 use crate::settings::Settings;
@@ -40,6 +44,7 @@ pub(crate) struct Engine {
     pub(crate) decay_due_us: AtomicU64,
     /// False only while a tick has nothing to clear away: no mapping is stale, no retired stream known.
     pub(crate) littered: AtomicBool,
+    pub(crate) listeners: Listeners,
 }
 
 /// What does not change about a device of the pool.
@@ -88,6 +93,8 @@ impl Engine {
             order: Order::default(),
             clocks: BTreeMap::new(),
             arenas: Arenas::default(),
+            captures: Captures::default(),
+            pins: Pins::default(),
             trays: Trays::default(),
             doubt: Doubt::default(),
             unfilled: BTreeMap::new(),
@@ -103,6 +110,7 @@ impl Engine {
             watched: AtomicBool::new(false),
             decay_due_us: AtomicU64::new(0),
             littered: AtomicBool::new(false),
+            listeners: Listeners::default(),
         })
     }
 
@@ -114,7 +122,7 @@ impl Engine {
             && request.alignment_bytes == UNIT_BYTES
         {
             let Some(heap) = self.registry.heap(request.stream.home) else {
-                return Err(Error::UnknownStream { serial: request.stream.serial });
+                return self.resolve_placed(request);
             };
             return Ok((heap, units_of(request.bytes)));
         }
@@ -122,7 +130,7 @@ impl Engine {
     }
 
     #[cold]
-    fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
+    pub(crate) fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
         let clock = self.registry.clock(request.stream.serial, request.stream.home)?;
         let device = clock.raw().device;
         let placement = request.placement.clone().unwrap_or(Placement::Home(device));
@@ -149,7 +157,11 @@ impl Engine {
         readers.sort_unstable();
         readers.dedup();
         let block_bytes = exact.then_some(bytes);
-        let (serial, arena, exclusive) = (clock.serial(), request.arena, request.exclusive);
+        if self.settings.ask_capture {
+            self.follow_capture(&clock);
+        }
+        let arena = if request.arena.is_default() { clock.arena() } else { request.arena };
+        let (serial, exclusive) = (clock.serial(), request.exclusive);
         let key = HeapKey { serial, arena, placement, readers, block_bytes, exclusive };
         let index = match self.registry.find(&key) {
             Some(index) => index,
@@ -174,7 +186,8 @@ impl Engine {
             return Error::UnknownStream { serial };
         }
         let mapper = self.mapper.lock();
-        match mapper.arenas.get(request.arena) {
+        let arena = heap.core.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
+        match mapper.arenas.get(arena) {
             Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
             Ok(arena) => Error::Asleep { what: arena.title() },
             Err(error) => error,
@@ -231,6 +244,20 @@ impl Engine {
     pub(crate) fn heap_of(&self, address: Address) -> Result<&Heap> {
         let heap = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index));
         heap.ok_or_else(|| self.unknown(address))
+    }
+
+    /// The live block that holds `address`.
+    pub(crate) fn block_holding(&self, address: Address) -> Option<Extent> {
+        self.heap_of(address).ok()?.core.lock().block_at(address.0)
+    }
+
+    /// Refuses a part that does not lie in one live block.
+    pub(crate) fn demand_inside(&self, address: Address, bytes: u64) -> Result<()> {
+        let end = Address(self.block_holding(address).ok_or_else(|| self.unknown(address))?.end());
+        match address.checked_add(bytes).is_some_and(|asked| asked <= end) && bytes > 0 {
+            true => Ok(()),
+            false => Err(Error::OutOfRange { address, bytes, end }),
+        }
     }
 
     /// Whether the stream's device has rights on the heap's memory.
@@ -330,13 +357,16 @@ impl Drop for Engine {
     /// still be using is left standing: a leak is better than a fault.
     fn drop(&mut self) {
         let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
+        self.end_abandoned(&mut self.mapper.lock());
         let finished = self.finish_all(&self.mapper.lock());
         let mapper = self.mapper.get_mut();
         let finished = finished.and_then(|()| mapper.end_doubt());
-        if live_bytes == 0 && finished.is_ok() {
+        // A stream that is being captured was not waited for: its arena has a graph.
+        let graphs = mapper.captures.has_graphs();
+        if live_bytes == 0 && !graphs && finished.is_ok() {
             return;
         }
-        tracing::warn!(live_bytes, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
+        tracing::warn!(live_bytes, graphs, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
         std::mem::forget(std::mem::take(&mut mapper.chains));
     }
 }

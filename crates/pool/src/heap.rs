@@ -62,13 +62,20 @@ pub(crate) struct Tenant {
     pub(crate) grants: Arc<[Grant]>,
 }
 
+impl Tenant {
+    /// Whether what the stream asks for without naming an arena is served elsewhere now.
+    pub(crate) fn is_diverted(&self) -> bool {
+        self.key.arena.is_default() && self.clock.is_captured()
+    }
+}
+
 /// What the lock protects.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
-    /// The serial of the stream that may allocate; `None` iff there is no tenant, its stream is retired, or
-    /// its arena is not awake: blocks may still be freed.
+    /// The serial of the stream that may allocate; `None` iff there is no tenant, its stream is retired, its
+    /// arena is not awake, or it is the home of a stream that is being captured: blocks may still be freed.
     serves: Option<u32>,
-    /// Iff the tenant's stream is retired.
+    /// Iff the tenant's stream is retired, or its arena dissolved.
     retired: bool,
     /// None iff the heap is unused: no chain, block or pending block is in it.
     pub(crate) tenant: Option<Tenant>,
@@ -248,7 +255,7 @@ impl Core {
         !self.retired && self.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == serial)
     }
 
-    /// The tenant's stream is retired.
+    /// The tenant's stream is retired, or its arena dissolved.
     pub(crate) const fn retire(&mut self) {
         self.serves = None;
         self.retired = true;
@@ -259,9 +266,35 @@ impl Core {
         self.serves = None;
     }
 
-    /// The tenant's stream may allocate again, if it is not retired.
+    /// The tenant's stream may allocate again, if it is not retired and what it asks for goes nowhere else.
     pub(crate) fn reopen(&mut self) {
-        self.serves = self.tenant.as_ref().filter(|_| !self.retired).map(|tenant| tenant.key.serial);
+        let open = |tenant: &&Tenant| !self.retired && !tenant.is_diverted();
+        self.serves = self.tenant.as_ref().filter(open).map(|tenant| tenant.key.serial);
+    }
+
+    /// All that is free, or waits, becomes as if it were freed now and used on `clocks` until now. Blocks
+    /// become used on them too.
+    pub(crate) fn free_again(&mut self, clocks: &[Arc<Clock>]) {
+        let Some(epoch) = self.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return };
+        let fences: Vec<Fence> =
+            clocks.iter().map(|clock| Fence { epoch: clock.stamp(), clock: clock.clone() }).collect();
+        let blocks: Vec<u64> = self.live.iter().map(|block| block.address).collect();
+        for (address, clock) in blocks.into_iter().flat_map(|address| clocks.iter().map(move |clock| (address, clock)))
+        {
+            self.add_use(address, clock);
+        }
+        for pending in &mut self.pending {
+            pending.epoch = epoch;
+            pending.fences.extend(fences.iter().cloned());
+        }
+        let free: Vec<Extent> = self.extents.iter().collect();
+        for Extent { start, units } in free {
+            if fences.is_empty() {
+                self.log.push(start, start + bytes_of(units), epoch);
+            } else if self.extents.remove_range(start, units) {
+                self.pending.push(Pending { start, units, epoch, fences: fences.clone() });
+            }
+        }
     }
 
     /// Notes that the block at `address` is used on another stream too. False: no such block.

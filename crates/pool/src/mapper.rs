@@ -4,13 +4,15 @@
 use crate::arena::Arenas;
 use crate::backup::Content;
 use crate::budget::Budget;
+use crate::capture::Captures;
 use crate::chain::{Chain, Held, Slot};
 use crate::clock::{Clock, Fence};
 use crate::doubt::Doubt;
 use crate::error::Error as PoolError;
-use crate::heap::Heap;
+use crate::heap::{Core, Heap};
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
+use crate::pins::Pins;
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tray::Trays;
@@ -38,6 +40,8 @@ pub(crate) struct Mapper {
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
     pub(crate) arenas: Arenas,
+    pub(crate) captures: Captures,
+    pub(crate) pins: Pins,
     /// Where backups lie, and trays kept for the next.
     pub(crate) trays: Trays,
     /// While there is any, nothing is unmapped.
@@ -60,6 +64,11 @@ pub(crate) struct MapperCounts {
 }
 
 impl Mapper {
+    /// Whether a heap's free memory is a graph's, which uses it whenever it is replayed.
+    pub(crate) fn serves_graph(&self, core: &Core) -> bool {
+        core.tenant.as_ref().is_some_and(|tenant| self.captures.is_graph(tenant.key.arena))
+    }
+
     /// The chain that holds `address`.
     pub(crate) fn chain_holding(&self, address: u64) -> Option<&Chain> {
         self.chains.range(..=address).next_back().map(|(_, chain)| chain)
@@ -199,7 +208,8 @@ impl Mapper {
     pub(crate) fn own_bytes(&self) -> u64 {
         let slots: usize = self.chains.values().map(|chain| chain.slots().len()).sum();
         let slot = size_of::<Slot>() + size_of::<PhysicalHandle>() + 2 * size_of::<usize>();
-        (slots * slot + self.chains.len() * size_of::<Chain>() + self.stale.len() * size_of::<Address>()) as u64
+        let stale = self.stale.len() * size_of::<Address>();
+        (slots * slot + self.chains.len() * size_of::<Chain>() + stale) as u64 + self.pins.own_bytes()
     }
 
     /// Releases idle handles of a device (or of all) and says how many bytes.

@@ -72,7 +72,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "suspend")? else {
             return Ok(Suspended { already: true, ..Suspended::default() });
         };
-        let outcome = self.put_to_sleep(&ground, backup);
+        let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, backup));
         self.reopen(&ground, outcome.is_ok(), Wakefulness::Asleep);
         outcome
     }
@@ -135,6 +135,7 @@ impl Engine {
     /// Refuses an operation while a registered stream is being captured. (Of a stream that was destroyed
     /// without a word the driver knows nothing: it captures nothing either.)
     pub(crate) fn refuse_captures(&self, mapper: &Mapper, operation: &'static str) -> Result<()> {
+        mapper.captures.refuse(operation)?;
         let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
         match mapper.clocks.values().find(|clock| capturing(clock.raw())) {
             Some(clock) => Err(Error::Capturing { serial: clock.serial(), operation }),
@@ -147,6 +148,7 @@ impl Engine {
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "suspend")?;
+        refuse_pinned(&mapper, ground)?;
         self.allow_backup(&mapper, ground, backup)?;
         let free_before = self.free_bytes(&mapper, ground);
         let held_before: u64 = mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum();
@@ -222,6 +224,9 @@ impl Engine {
         for heap in self.heaps_on(ground) {
             let idle: Vec<(Address, u64)> = {
                 let core = heap.core.lock();
+                if mapper.serves_graph(&core) {
+                    continue;
+                }
                 let slots =
                     slots_of(mapper, ground).filter(|(owner, slot)| *owner == heap.index && slot.current().is_some());
                 let free =
@@ -432,6 +437,9 @@ impl Engine {
         for heap in self.registry.heaps().filter(|heap| heap.asleep_bytes() > 0) {
             let freed: Vec<(Address, u64)> = {
                 let mut core = heap.core.lock();
+                if mapper.serves_graph(&core) {
+                    continue;
+                }
                 let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
                 let asleep = chains.flat_map(|chain| chain.slots()).filter(|slot| matches!(slot, Slot::Asleep { .. }));
                 let places: Vec<(Address, u64)> = asleep.map(|slot| (slot.at(), slot.bytes())).collect();
@@ -497,6 +505,17 @@ fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Part>>, backup: &B
         if let Some(Content::Handle(handle)) = held {
             mapper.settle(handle, false);
         }
+    }
+}
+
+/// Refuses to move memory whose handles somebody outside the pool uses.
+pub(crate) fn refuse_pinned(mapper: &Mapper, ground: &Ground) -> Result<()> {
+    match slots_of(mapper, ground).find(|(_, slot)| mapper.pins.touch(slot.at().0, slot.end().0)) {
+        Some((_, slot)) => {
+            let why = format!("the handle at {} is pinned: drop the pin first, or when a listener is told", slot.at());
+            Err(Error::InUse { what: ground.title.clone(), why })
+        }
+        None => Ok(()),
     }
 }
 

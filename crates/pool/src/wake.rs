@@ -70,6 +70,9 @@ impl Engine {
         };
         let outcome = self.wake(&ground);
         self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        if outcome.is_ok() {
+            self.after_return(&self.segments_on(&[&ground]));
+        }
         outcome
     }
 
@@ -197,6 +200,7 @@ impl Engine {
             devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
             refusal,
             waits: Vec::new(),
+            capturing: false,
         }))
     }
 

@@ -7,6 +7,7 @@
 
 mod faults;
 mod growth;
+mod holds;
 mod limit;
 mod messages;
 mod pools;

@@ -18,7 +18,7 @@ mod stitched_range;
 mod stock;
 
 pub use error::{Error, Result};
-pub use event::{Event, stream_identity};
+pub use event::{Event, is_capturing, stream_identity, synchronize};
 pub use mapping::Mapping;
 pub use origin::Origin;
 pub use physical_handle::PhysicalHandle;
@@ -26,7 +26,7 @@ pub use picture::picture;
 pub use placement::{Piece, Placement};
 pub use quarantine::{Quarantine, Quarantined, QuarantinedKind};
 pub use reservation::{Reservation, Vacancy};
-pub use run::{RunFailure, join_all, map_run, open};
+pub use run::{RunFailure, join_all, map_run, map_run_by, open};
 pub use segment::Segment;
 pub use stitched_range::{RangeSpec, StitchedRange};
 pub use stock::Stock;

@@ -72,6 +72,29 @@ pub enum Error {
         /// The block.
         address: Address,
     },
+    /// Something was asked of a block that leases or views hold in place.
+    #[error("{holders} leases or views hold the block at {address}: end them first")]
+    Held {
+        /// The block.
+        address: Address,
+        /// How many they are.
+        holders: u32,
+    },
+    /// A part of a block that begins or ends inside a handle.
+    #[error(
+        "{bytes} bytes from {address} are no whole handles, the one there reaches from {start} to {end}: \
+         name whole handles, or allocate the block exclusive"
+    )]
+    NotWhole {
+        /// Where the part begins.
+        address: Address,
+        /// Its length.
+        bytes: u64,
+        /// Where the handle that is cut begins.
+        start: Address,
+        /// Where it ends.
+        end: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {
@@ -160,6 +183,8 @@ pub struct Holdings {
     pub free_bytes: u64,
     /// Freed, but other streams may still be using it.
     pub pending_bytes: u64,
+    /// Freed, but leases or views still hold them.
+    pub pinned_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
@@ -191,6 +216,8 @@ impl Shortage {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
         if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
+        } else if any(&|holdings| holdings.pinned_bytes >= self.missing_bytes) {
+            "leases or views hold freed memory: end them"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
@@ -214,8 +241,9 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
-            self.stranded_bytes, self.quarantined_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, pinned by leases and views {}, \
+             stranded in partly used handles {}, quarantined {}",
+            self.pinned_bytes, self.stranded_bytes, self.quarantined_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -14,5 +14,7 @@ for line in sys.stdin:
     if message.get("executable") and message.get("target", {}).get("name") == "conformance":
         print(message["executable"])')
 cp "$built" "$folder/conformance"
-strip "$folder/stitchpool" "$folder/conformance"
+cargo build --release --quiet -p stitchpool --examples
+for example in two_devices tensor_parallel read_only; do cp "$target/release/examples/$example" "$folder/"; done
+strip "$folder/stitchpool" "$folder/conformance" "$folder/two_devices" "$folder/tensor_parallel" "$folder/read_only"
 ls -l "$folder"

@@ -6,15 +6,15 @@ use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver};
 use stitchpool::driver::{DeviceId, Driver, Kernels, Link, Result};
 
 /// What an example runs on.
-pub struct Devices {
-    pub driver: Arc<dyn Driver>,
+pub(crate) struct Devices {
+    pub(crate) driver: Arc<dyn Driver>,
     /// Work for streams of the same driver.
-    pub kernels: Arc<dyn Kernels>,
+    pub(crate) kernels: Arc<dyn Kernels>,
 }
 
 impl Devices {
     /// So many devices that reach each other.
-    pub fn open(count: u16) -> Result<Self> {
+    pub(crate) fn open(count: u16) -> Result<Self> {
         if let Ok(cuda) = CudaDriver::open()
             && all_reach(&*cuda, count)?
         {
@@ -27,7 +27,7 @@ impl Devices {
     }
 
     /// What the work that has run found, in words; an error if any of it was wrong.
-    pub fn verdict(&self) -> std::result::Result<String, Box<dyn std::error::Error>> {
+    pub(crate) fn verdict(&self) -> std::result::Result<String, Box<dyn std::error::Error>> {
         let tally = self.kernels.tally()?;
         if tally.wrong_bytes > 0 || !tally.faults.is_empty() {
             return Err(format!("{tally:?}").into());

@@ -155,7 +155,7 @@ impl Engine {
         }
         demand_awake(mapper, &tenant, block)?;
         demand_whole(mapper, address, bytes)?;
-        let chain = mapper.chain_holding(address.0).ok_or_else(|| Error::Shared { address: block.address })?;
+        let chain = mapper.chain_holding(address.0).ok_or(Error::Shared { address: block.address })?;
         Ok(Span { chain: chain.at().0, start: address, end: address + bytes, given: tenant.grants })
     }
 

@@ -81,7 +81,7 @@ fn the_process_reads_what_a_stream_has_written(rig: &Rig) {
     rig.fill(stream, at, 2, 9);
     rig.finish_stream(stream);
     assert_eq!(rig.bytes(FIRST, at, 2 * rig.granule).unwrap(), pattern(9, 0, 2 * rig.granule));
-    let seam = rig.bytes(FIRST, at + rig.granule - 64, 128).unwrap();
+    let seam = rig.bytes(FIRST, at + (rig.granule - 64), 128).unwrap();
     assert_eq!(seam, pattern(9, rig.granule / 8 - 8, 128));
 }
 
@@ -142,7 +142,7 @@ fn a_memset_of_what_is_not_mapped_is_refused(rig: &Rig) {
 
 fn reading_and_writing_what_is_not_mapped_is_refused(rig: &Rig) {
     let (at, idle) = (rig.stitch(&[FIRST], 1), rig.reserve(1));
-    for (at, bytes) in [(idle, 64), (at + rig.granule - 64, 128)] {
+    for (at, bytes) in [(idle, 64), (at + (rig.granule - 64), 128)] {
         refused(rig.bytes(FIRST, at, bytes), &[ErrorKind::InvalidValue, ErrorKind::IllegalAddress]);
         let zeros = vec![0; bytes as usize];
         refused(rig.put(FIRST, at, &zeros), &[ErrorKind::InvalidValue, ErrorKind::IllegalAddress]);

@@ -57,7 +57,7 @@ fn f15_d_a_leased_block_stays_until_the_launch_that_it_was_taken_for_is_done() {
         rig.done(owner);
         assert_eq!(rig.pool().trim_and_wait().unwrap().released_bytes, 0);
         let shortage = rig.shortage(other, chunk_bytes);
-        assert_eq!((shortage.devices[0].pinned_bytes, shortage.devices[0].live_bytes), (bytes, 0));
+        assert_eq!((shortage.devices[0].kept_bytes, shortage.devices[0].live_bytes), (bytes, 0));
         assert!(shortage.to_string().contains("leases or views hold freed memory: end them"), "{shortage}");
         // The launch comes at last.
         rig.verify(owner, x, bytes, 1);
@@ -68,7 +68,7 @@ fn f15_d_a_leased_block_stays_until_the_launch_that_it_was_taken_for_is_done() {
         rig.done(owner);
         rig.verify(other, next, bytes, 2);
         rig.assert_right();
-        assert_eq!(rig.figures().holdings.pinned_bytes, 0);
+        assert_eq!(rig.figures().holdings.kept_bytes, 0);
     }
 }
 
@@ -101,7 +101,7 @@ fn f15_d_a_lease_that_launched_nothing_leaves_nothing() {
     drop(first);
     rig.assert_sound();
     assert_eq!(rig.pool().trim().released_bytes, 0);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 2 * 64 * KIB);
+    assert_eq!(rig.figures().holdings.kept_bytes, 2 * 64 * KIB);
     // Leases go to the thread that launches.
     std::thread::spawn(move || drop(second)).join().unwrap();
     assert_eq!(rig.pool().trim_and_wait().unwrap().released_bytes, 2 * 64 * KIB);
@@ -123,9 +123,9 @@ fn f15_d_a_lease_names_what_it_cannot_be_taken_of() {
     let (error, lease) = lease.end_on(far.id).unwrap_err();
     assert_eq!(error, Error::NoRights { device: FAR, address: x });
     rig.free(x);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 64 * KIB, "the lease is still there");
+    assert_eq!(rig.figures().holdings.kept_bytes, 64 * KIB, "the lease is still there");
     drop(lease);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 0);
+    assert_eq!(rig.figures().holdings.kept_bytes, 0);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn f31_a_view_that_a_device_cannot_reach_is_refused_with_both_names() {
     assert_eq!((after.mappings, after.handles), (before.mappings, before.handles));
     // The blocks are held by nobody.
     rig.free(near.address);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 0);
+    assert_eq!(rig.figures().holdings.kept_bytes, 0);
 }
 
 #[test]
@@ -242,12 +242,12 @@ fn f22_a_prefix_that_two_views_share_is_there_once() {
     }
     rig.free(prefix.address);
     rig.assert_sound();
-    assert_eq!(rig.figures().holdings.pinned_bytes, prefix.bytes);
+    assert_eq!(rig.figures().holdings.kept_bytes, prefix.bytes);
     let [first, second] = views;
     drop(first);
-    assert_eq!(rig.figures().holdings.pinned_bytes, prefix.bytes, "the other view reads it");
+    assert_eq!(rig.figures().holdings.kept_bytes, prefix.bytes, "the other view reads it");
     drop(second);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 0);
+    assert_eq!(rig.figures().holdings.kept_bytes, 0);
     // What is taken now waits for the views' work.
     let next = rig.take(streams[0], prefix.bytes);
     rig.fill(streams[0], next, prefix.bytes, 9);
@@ -292,7 +292,7 @@ fn f22_a_part_that_cuts_a_handle_is_told_where_the_handle_lies() {
     let whole = rig.take(stream, 2 * chunk_bytes);
     drop(view(&rig, &[Part { address: whole, bytes: 2 * chunk_bytes }], &[HERE]));
     rig.free(x.address);
-    assert_eq!(rig.figures().holdings.pinned_bytes, 0, "refused views hold nothing");
+    assert_eq!(rig.figures().holdings.kept_bytes, 0, "refused views hold nothing");
 }
 
 #[test]

@@ -382,7 +382,7 @@ impl World {
             |live: bool| -> u64 { self.blocks.values().filter(|it| it.live == live).map(|it| it.block.bytes).sum() };
         let sum = |of: fn(&stitchpool::Holdings) -> u64| stats.devices.iter().map(|it| of(&it.holdings)).sum::<u64>();
         assert_eq!(sum(|holdings| holdings.live_bytes), bytes(true));
-        assert_eq!(sum(|holdings| holdings.pinned_bytes), bytes(false));
+        assert_eq!(sum(|holdings| holdings.kept_bytes), bytes(false));
     }
 
     /// With nothing queued, every device may do what it should at every place, and nothing more.

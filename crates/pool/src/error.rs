@@ -184,7 +184,7 @@ pub struct Holdings {
     /// Freed, but other streams may still be using it.
     pub pending_bytes: u64,
     /// Freed, but leases or views still hold them.
-    pub pinned_bytes: u64,
+    pub kept_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
@@ -216,7 +216,7 @@ impl Shortage {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
         if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
-        } else if any(&|holdings| holdings.pinned_bytes >= self.missing_bytes) {
+        } else if any(&|holdings| holdings.kept_bytes >= self.missing_bytes) {
             "leases or views hold freed memory: end them"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
@@ -241,9 +241,9 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, pinned by leases and views {}, \
+             free {free_bytes}, pending on streams {pending_bytes}, held by leases and views {}, \
              stranded in partly used handles {}, quarantined {}",
-            self.pinned_bytes, self.stranded_bytes, self.quarantined_bytes
+            self.kept_bytes, self.stranded_bytes, self.quarantined_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -110,7 +110,7 @@ impl Mapper {
             live_bytes: 0,
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
-            pinned_bytes: 0,
+            kept_bytes: 0,
             stranded_bytes: 0,
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
             device_free_bytes: self.device_free_bytes(device),
@@ -123,7 +123,7 @@ impl Mapper {
             let free_bytes = self.shares_on(device, core.extents.iter());
             holdings.live_bytes += shares;
             holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
-            holdings.pinned_bytes += self.shares_on(device, core.holds.freed());
+            holdings.kept_bytes += self.shares_on(device, core.holds.freed());
             holdings.free_bytes += whole_bytes;
             holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
         }

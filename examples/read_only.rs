@@ -10,7 +10,7 @@ mod devices;
 use devices::Devices;
 use std::process::{Command, ExitCode};
 use stitchpool::driver::{DeviceId, Grant, RawStream, Rights};
-use stitchpool::{Block, Pool, Request, RightsOf, Settings};
+use stitchpool::{Block, Pool, Request, Scope, Settings};
 
 const BYTES: u64 = 8 << 20;
 const HERE: DeviceId = DeviceId(0);
@@ -48,7 +48,7 @@ fn set_up() -> Outcome<Stage> {
     let block = pool.alloc(&Request::new(BYTES, pool.register(stream)?).exclusive())?;
     let stage = Stage { devices, pool, stream, block };
     stage.write()?;
-    stage.pool.set_rights(RightsOf::Block(block.address), &[Grant { device: HERE, rights: Rights::Read }])?;
+    stage.pool.set_rights(Scope::Block(block.address), &[Grant { device: HERE, rights: Rights::Read }])?;
     Ok(stage)
 }
 
@@ -100,9 +100,7 @@ fn parent() -> Outcome<ExitCode> {
         return Err(format!("the child ended with {status}, not with {WRITE_REFUSED}").into());
     }
     stage.read()?;
-    stage
-        .pool
-        .set_rights(RightsOf::Block(stage.block.address), &[Grant { device: HERE, rights: Rights::ReadWrite }])?;
+    stage.pool.set_rights(Scope::Block(stage.block.address), &[Grant { device: HERE, rights: Rights::ReadWrite }])?;
     stage.write()?;
     stage.read()?;
     stage.pool.free(stage.block.address)?;

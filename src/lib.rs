@@ -21,9 +21,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+mod book;
+
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
-    ArenaId, Block, Buffer, DeviceStats, Error, Holdings, Lease, Part, Piece, Placement, Pool, Relief, Request, Result,
-    RightsOf, Segment, Settings, Shortage, Stats, StreamId, Trimmed, View,
+    ArenaId, Backup, Block, Buffer, DeviceStats, Error, Holdings, Lease, Migrated, Part, Piece, Placement, Pool,
+    Relief, Request, Result, Resumed, Scope, Segment, Settings, Shortage, SlotState, Stats, StreamId, Survey,
+    SurveyedHandle, SurveyedSlot, Suspended, Trimmed, View,
 };

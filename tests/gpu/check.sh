@@ -31,6 +31,16 @@ for example in "read_only --device cuda" two_devices tensor_parallel; do
     status=$?
     row "example ${example%% *}" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(tail -1 "$log/${example%% *}.log")"
 done
+timeout 300 "$bin/stitchpool" info --driver cuda --measure --json >"$log/info.json" 2>"$log/info.err"
+status=$?
+"$bin/stitchpool" info --driver cuda --measure >"$log/info.txt" 2>>"$log/info.err"
+words=$(python3 -c 'import json,sys
+d = json.load(open(sys.argv[1]))
+for verdict in "works", "in_part", "does_not_work", "not_probed":
+    print(verdict, sum(f["verdict"] == verdict for f in d["features"]), end="; ")
+print("seen:", ", ".join(t["trouble"] for t in d["troubles"] if t["sign"] == "seen") or "nothing", end="; ")
+print(len(d["measured"]["differs"]), "figures differ from the table")' "$log/info.json" 2>/dev/null)
+row "info --measure" "$([ $status = 0 ] && echo ok || echo FAILED)" "${words:-$(tail -c 300 "$log/info.err")}"
 
 for trace in "$@"; do
     name=$(basename "$trace" .pickle.gz)

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, grant};
 use crate::rig::{Application, GRANULE, Stream};
 use stitchpool::driver::{ErrorKind, Rights, Verb};
-use stitchpool::{ArenaId, Block, Request, Result, RightsOf};
+use stitchpool::{ArenaId, Block, Request, Result, Scope};
 
 /// Three streams on two devices, blocks of all kinds, and holes between them.
 struct Scene {
@@ -77,7 +77,7 @@ fn with_each_call_failing(act: impl Fn(&Scene) -> Result<()>, changes: bool) {
 #[test]
 fn rights_of_several_runs_change_together_whatever_call_fails() {
     let grants = [grant(2, Rights::Read), grant(1, Rights::ReadWrite)];
-    with_each_call_failing(|scene| scene.bench.pool.set_rights(RightsOf::Arena(ArenaId::DEFAULT), &grants), true);
+    with_each_call_failing(|scene| scene.bench.pool.set_rights(Scope::Arena(ArenaId::DEFAULT), &grants), true);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_the_driver_will_not_set_back_is_known_and_the_next_call_sets_it() {
     for first in 2..=6 {
         let scene = scene();
         let pool = &scene.bench.pool;
-        let of = RightsOf::Arena(ArenaId::DEFAULT);
+        let of = Scope::Arena(ArenaId::DEFAULT);
         for nth in first..first + 40 {
             scene.bench.faulty.fail(Verb::SetRights, nth, ErrorKind::Unknown);
         }

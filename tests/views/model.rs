@@ -6,7 +6,7 @@ use crate::rig::{Application, GRANULE, Stream, cases};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Grant, Kernels, Rights, Verb};
-use stitchpool::{ArenaId, Block, Error, Lease, Part, Request, RightsOf, View};
+use stitchpool::{ArenaId, Block, Error, Lease, Part, Request, Scope, View};
 
 const GRANULES: u64 = 40;
 /// Streams of the first two devices.
@@ -22,7 +22,7 @@ enum Op {
     UseView { view: usize, lane: usize, writes: bool },
     EndView(usize),
     Use { block: usize, lane: usize, writes: bool },
-    SetRights { of: Scope, grants: Vec<Grant> },
+    SetRights { of: Aim, grants: Vec<Grant> },
     Advance { lane: usize, items: u64 },
     Trim,
     TrimAndWait,
@@ -31,7 +31,7 @@ enum Op {
 }
 
 #[derive(Clone, Debug)]
-enum Scope {
+enum Aim {
     Arena(bool),
     Block(usize),
     Part(usize, u64, u64),
@@ -325,25 +325,25 @@ impl World {
         behind.into_iter().for_each(|(id, _)| self.settle(id));
     }
 
-    fn set_rights(&mut self, scope: &Scope, grants: &[Grant]) {
+    fn set_rights(&mut self, scope: &Aim, grants: &[Grant]) {
         let (of, granules) = match *scope {
-            Scope::Arena(named) => {
+            Aim::Arena(named) => {
                 let ids = self.blocks.iter().filter(|(_, held)| held.arena == named);
                 let all = ids.flat_map(|(&id, held)| (0..held.seeds.len()).map(move |granule| (id, granule)));
-                (RightsOf::Arena(if named { self.arena } else { ArenaId::DEFAULT }), all.collect::<Vec<_>>())
+                (Scope::Arena(if named { self.arena } else { ArenaId::DEFAULT }), all.collect::<Vec<_>>())
             }
-            Scope::Block(pick) => {
+            Aim::Block(pick) => {
                 let Some(id) = self.pick(pick, true) else { return };
                 let held = &self.blocks[&id];
-                (RightsOf::Block(held.block.address), (0..held.seeds.len()).map(|granule| (id, granule)).collect())
+                (Scope::Block(held.block.address), (0..held.seeds.len()).map(|granule| (id, granule)).collect())
             }
-            Scope::Part(pick, from, length) => {
+            Aim::Part(pick, from, length) => {
                 let Some(id) = self.pick(pick, true) else { return };
                 let held = &self.blocks[&id];
                 let from = from % held.seeds.len() as u64;
                 let length = length.min(held.seeds.len() as u64 - from);
-                let part = Part { address: held.block.address + from * GRANULE, bytes: length * GRANULE };
-                (RightsOf::Part(part), (from..from + length).map(|granule| (id, granule as usize)).collect())
+                let range = Scope::Range { address: held.block.address + from * GRANULE, bytes: length * GRANULE };
+                (range, (from..from + length).map(|granule| (id, granule as usize)).collect())
             }
         };
         let mut wanted = Given::new();
@@ -356,9 +356,9 @@ impl World {
         match self.bench.pool.set_rights(of, grants) {
             Ok(()) => {
                 assert!(!held, "a right on what is held was lowered");
-                let unborn = matches!(*scope, Scope::Arena(true)) && !self.housed;
+                let unborn = matches!(*scope, Aim::Arena(true)) && !self.housed;
                 assert!(unborn || right(&wanted, LONER) == Rights::None, "{LONER} reaches nobody");
-                if let Scope::Arena(named) = *scope {
+                if let Aim::Arena(named) = *scope {
                     merge(&mut self.asked[usize::from(named)], grants);
                 }
                 for (id, granule) in granules {
@@ -447,9 +447,9 @@ fn calm_ops() -> impl Strategy<Value = Op> {
     let lane = || 0..LANES;
     let part = || (0..64_usize, 0..8_u64, 1..6_u64);
     let scope = prop_oneof![
-        2 => any::<bool>().prop_map(Scope::Arena),
-        3 => pick().prop_map(Scope::Block),
-        3 => part().prop_map(|(block, from, length)| Scope::Part(block, from, length)),
+        2 => any::<bool>().prop_map(Aim::Arena),
+        3 => pick().prop_map(Aim::Block),
+        3 => part().prop_map(|(block, from, length)| Aim::Part(block, from, length)),
     ];
     prop_oneof![
         8 => (lane(), 1..7_u64, prop::bool::weighted(0.6), any::<bool>())

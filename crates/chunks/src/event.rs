@@ -3,7 +3,7 @@
 use crate::{Origin, Quarantined, QuarantinedKind};
 use std::sync::Arc;
 use std::time::Duration;
-use stitchpool_driver::{Capture, DeviceId, Error, ErrorKind, RawEvent, RawStream, Result, Verb};
+use stitchpool_driver::{Capture, Error, ErrorKind, RawEvent, RawStream, Result, Verb};
 
 /// A point in a stream's work, after all that was queued when it was recorded.
 #[derive(Debug)]
@@ -74,27 +74,17 @@ pub fn stream_identity(origin: &Origin, stream: RawStream) -> Result<u64> {
     unsafe { origin.driver().stream_identity(stream) }
 }
 
-/// Whether a live stream is being captured, broken or not.
+/// Whether a live stream is being captured.
 ///
 /// # Errors
 /// The driver's, unchanged.
-pub fn is_capturing(origin: &Origin, stream: RawStream) -> Result<bool> {
+pub fn capture_of(origin: &Origin, stream: RawStream) -> Result<Capture> {
     // SAFETY: the pool is told before a stream is destroyed; a dead one is refused by the driver.
-    unsafe { origin.driver().capture(stream) }.map(|capture| capture != Capture::None)
-}
-
-/// Makes the CPU wait until all that this process has queued on any stream of `device` is done.
-///
-/// # Errors
-/// The driver's; `Capture` while a stream of the device is being captured, and that capture is broken then:
-/// ask [`is_capturing`] of the known ones first.
-pub fn synchronize(origin: &Origin, device: DeviceId) -> Result<()> {
-    // SAFETY: what the verb asks for spares captures, not memory: a refusal leaves all else as it was.
-    unsafe { origin.driver().synchronize(device) }
+    unsafe { origin.driver().capture(stream) }
 }
 
 fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
-    if !is_capturing(origin, stream)? {
+    if capture_of(origin, stream)? == Capture::None {
         return Ok(());
     }
     let detail =

@@ -11,22 +11,12 @@ use crate::mapper::Mapper;
 use crate::overrides::{over, positive};
 use crate::pool::Pool;
 use crate::request::Block;
-use crate::view::{Part, demand_whole};
+use crate::scope::Scope;
+use crate::view::demand_whole;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stitchpool_chunks::{is_capturing, open, synchronize};
+use stitchpool_chunks::{open, synchronize};
 use stitchpool_driver::{Address, DeviceId, Grant, Rights};
-
-/// What rights are set on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum RightsOf {
-    /// All memory of an arena, also what it gets later.
-    Arena(ArenaId),
-    /// The block at this address, which was asked for exclusive; also what it grows by.
-    Block(Address),
-    /// Whole handles of such a block.
-    Part(Part),
-}
 
 impl Pool {
     /// Sets what each device of `grants` may do from now on; devices that are not named keep their rights,
@@ -41,14 +31,14 @@ impl Pool {
     /// # use std::sync::Arc;
     /// # use stitchpool_driver::host::{HostConfig, HostDriver};
     /// # use stitchpool_driver::{DeviceId, Grant, RawStream, Rights};
-    /// # use stitchpool_pool::{Pool, Request, RightsOf, Settings};
+    /// # use stitchpool_pool::{Pool, Request, Scope, Settings};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let pool = Pool::new(HostDriver::new(HostConfig::default())?, Settings::default())?;
     /// let stream = pool.register(RawStream { device: DeviceId(0), value: 0 })?;
     /// let weights = pool.alloc(&Request::new(4 << 20, stream).exclusive())?;
     /// // ... they are loaded, and shall not change any more:
     /// let read_only = [Grant { device: DeviceId(0), rights: Rights::Read }];
-    /// pool.set_rights(RightsOf::Block(weights.address), &read_only)?;
+    /// pool.set_rights(Scope::Block(weights.address), &read_only)?;
     /// # pool.free(weights.address)?;
     /// # Ok(())
     /// # }
@@ -60,14 +50,14 @@ impl Pool {
     /// [`Error::Unreachable`] for a device that cannot reach all of it; where rights are lowered
     /// [`Error::Held`] and [`Error::Capturing`]; or the driver's. Nothing has changed then, unless the driver
     /// refuses the way back too: what it left differently is known, and is set by the next call.
-    pub fn set_rights(&self, of: RightsOf, grants: &[Grant]) -> Result<()> {
+    pub fn set_rights(&self, of: Scope, grants: &[Grant]) -> Result<()> {
         let engine = &*self.engine;
         let grants = over(&[], grants);
         let mut mapper = engine.mapper.lock();
         let spans = engine.spans_of(&mapper, of)?;
         let runs = mapper.runs(&spans, &grants);
         let owners = runs.iter().flat_map(|run| run.owners.iter().copied());
-        for owner in owners.chain(engine.places_of(of)).collect::<BTreeSet<DeviceId>>() {
+        for owner in owners.chain(engine.places_of(&mapper, of)).collect::<BTreeSet<DeviceId>>() {
             engine.demand_reach(&grants, owner)?;
         }
         engine.quiet(&mapper, &runs, &grants)?;
@@ -107,26 +97,27 @@ impl Run {
 }
 
 impl Engine {
-    fn spans_of(&self, mapper: &Mapper, of: RightsOf) -> Result<Vec<Span>> {
+    fn spans_of(&self, mapper: &Mapper, of: Scope) -> Result<Vec<Span>> {
         match of {
-            RightsOf::Arena(id) => {
-                let arena = mapper.arenas.get(id)?;
-                if arena.wakefulness == Wakefulness::Moving {
-                    return Err(Error::Busy { what: arena.title() });
+            Scope::All | Scope::Arena(_) => {
+                for id in arenas_of(mapper, of) {
+                    let arena = mapper.arenas.get(id)?;
+                    if arena.wakefulness == Wakefulness::Moving {
+                        return Err(Error::Busy { what: arena.title() });
+                    }
                 }
-                Ok(self.heaps_of(id).flat_map(|heap| spans_in(mapper, heap)).collect())
+                let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
+                Ok(heaps.flat_map(|heap| spans_in(mapper, heap)).collect())
             }
-            RightsOf::Block(address) => self.span_of(mapper, address, None).map(|span| vec![span]),
-            RightsOf::Part(Part { address, bytes }) => {
-                self.span_of(mapper, address, Some(bytes)).map(|span| vec![span])
-            }
+            Scope::Block(address) => self.span_of(mapper, address, None).map(|span| vec![span]),
+            Scope::Range { address, bytes } => self.span_of(mapper, address, Some(bytes)).map(|span| vec![span]),
         }
     }
 
     /// Where memory of an arena may lie, now or later. Of a block it is known where it lies.
-    fn places_of(&self, of: RightsOf) -> Vec<DeviceId> {
-        let RightsOf::Arena(id) = of else { return Vec::new() };
-        let tenants = self.heaps_of(id).filter_map(|heap| heap.core.lock().tenant.clone());
+    fn places_of(&self, mapper: &Mapper, of: Scope) -> Vec<DeviceId> {
+        let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
+        let tenants = heaps.filter_map(|heap| heap.core.lock().tenant.clone());
         tenants.flat_map(|tenant| tenant.key.placement.devices()).collect()
     }
 
@@ -174,17 +165,13 @@ impl Engine {
         if devices.is_empty() {
             return Ok(());
         }
-        for clock in mapper.clocks.values() {
-            if is_capturing(&self.origin, clock.raw())? {
-                return Err(Error::Capturing { serial: clock.serial(), operation: "lowering rights" });
-            }
-        }
+        self.refuse_captures(mapper, "lowering rights")?;
         devices.into_iter().try_for_each(|device| synchronize(&self.origin, device)).map_err(Error::from)
     }
 
     /// Writes down what holds from now on.
-    fn book(&self, mapper: &mut Mapper, of: RightsOf, spans: &[Span], grants: &[Grant]) -> Result<()> {
-        if let RightsOf::Arena(id) = of {
+    fn book(&self, mapper: &mut Mapper, of: Scope, spans: &[Span], grants: &[Grant]) -> Result<()> {
+        for id in arenas_of(mapper, of) {
             let arena = mapper.arenas.get_mut(id)?;
             arena.grants = over(&arena.grants, grants);
             for heap in self.heaps_of(id) {
@@ -196,12 +183,21 @@ impl Engine {
         for span in spans {
             let Some(chain) = mapper.chains.get_mut(&span.chain) else { continue };
             match of {
-                RightsOf::Arena(_) => chain.rights.forget(grants),
-                RightsOf::Block(_) => chain.rights.set_whole(grants),
-                RightsOf::Part(_) => chain.rights.set(span.start.0..span.end.0, grants),
+                Scope::All | Scope::Arena(_) => chain.rights.forget(grants),
+                Scope::Block(_) => chain.rights.set_whole(grants),
+                Scope::Range { .. } => chain.rights.set(span.start.0..span.end.0, grants),
             }
         }
         Ok(())
+    }
+}
+
+/// The arenas that a scope names as a whole.
+fn arenas_of(mapper: &Mapper, of: Scope) -> Vec<ArenaId> {
+    match of {
+        Scope::All => mapper.arenas.ids().collect(),
+        Scope::Arena(id) => vec![id],
+        Scope::Block(_) | Scope::Range { .. } => Vec::new(),
     }
 }
 

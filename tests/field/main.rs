@@ -8,6 +8,7 @@
 mod capture;
 mod faults;
 mod growth;
+mod holds;
 mod limit;
 mod messages;
 mod pools;

@@ -17,5 +17,7 @@ for line in sys.stdin:
 }
 cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
-strip "$folder/stitchpool" "$folder/conformance" "$folder/address"
+cargo build --release --quiet -p stitchpool --examples
+for example in two_devices tensor_parallel read_only; do cp "$target/release/examples/$example" "$folder/"; done
+strip "$folder/stitchpool" "$folder/conformance" "$folder/address" "$folder/two_devices" "$folder/tensor_parallel" "$folder/read_only"
 ls -l "$folder"

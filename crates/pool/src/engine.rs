@@ -11,11 +11,12 @@ use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::listener::Listeners;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
+use crate::overrides::{over, positive};
 use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
 use crate::request::Request;
 use crate::settings::Settings;
-use crate::space::{PlotTable, Space};
+use crate::space::{PlotTable, Space, VIEWS};
 use crate::stats::{DeviceStats, Stats};
 use crate::tray::Trays;
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
@@ -167,10 +168,11 @@ impl Engine {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
-                let grants = self.grants(&key, device)?;
                 // A vacant heap changes its tenant only while no miss is under way in it.
                 let mapper = self.mapper.lock();
-                let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+                let arena = mapper.arenas.get(arena)?;
+                let grants = self.grants(&key, device, &arena.grants)?;
+                let awake = arena.wakefulness == Wakefulness::Awake;
                 self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
             }
         };
@@ -194,18 +196,14 @@ impl Engine {
         }
     }
 
-    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.
-    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId) -> Result<Arc<[Grant]>> {
+    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers; over that,
+    /// what was `asked` for the arena.
+    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, asked: &[Grant]) -> Result<Arc<[Grant]>> {
         let places = key.placement.devices();
         // Memory of the host is no user of anything: the CPU reads what is open to it only if asked for.
         let owners = places.iter().copied().filter(|place| !place.is_host());
         let named = std::iter::once(device).chain(owners).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
-        for &reader in &users {
-            if let Some(owner) = self.unreachable(reader, &places)? {
-                return Err(Error::Unreachable { reader, owner });
-            }
-        }
         if self.settings.open_to_peers {
             for &peer in self.devices.keys().filter(|device| !device.is_host()) {
                 if self.unreachable(peer, &places)?.is_none() {
@@ -213,9 +211,22 @@ impl Engine {
                 }
             }
         }
-        users.sort_unstable();
-        users.dedup();
-        Ok(users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect())
+        let named: Vec<Grant> = users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect();
+        let grants = positive(&over(&named, asked));
+        for grant in grants.chunks(1) {
+            places.iter().try_for_each(|&owner| self.demand_reach(grant, owner))?;
+        }
+        Ok(grants)
+    }
+
+    /// Refuses grants to devices that cannot reach memory of `owner`.
+    pub(crate) fn demand_reach(&self, grants: &[Grant], owner: DeviceId) -> Result<()> {
+        for &Grant { device: reader, rights } in grants {
+            if rights != Rights::None && self.unreachable(reader, &[owner])?.is_some() {
+                return Err(Error::Unreachable { reader, owner });
+            }
+        }
+        Ok(())
     }
 
     /// The first of the places that a device cannot reach.
@@ -263,15 +274,22 @@ impl Engine {
     /// Whether the stream's device has rights on the heap's memory.
     pub(crate) fn may_use(&self, heap: &Heap, address: Address, clock: &Clock) -> Result<()> {
         let device = clock.raw().device;
-        let core = heap.core.lock();
-        let granted = core.tenant.iter().flat_map(|tenant| tenant.grants.iter()).any(|grant| grant.device == device);
-        if granted { Ok(()) } else { Err(Error::NoRights { device, address }) }
+        let given = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone()).unwrap_or_default();
+        let names = |grants: &[Grant]| grants.iter().any(|grant| grant.device == device);
+        let asked = || {
+            let mapper = self.mapper.lock();
+            mapper.chain_holding(address.0).is_some_and(|chain| names(&chain.grants_at(address, &given)))
+        };
+        if names(&given) || asked() { Ok(()) } else { Err(Error::NoRights { device, address }) }
     }
 
     #[cold]
     pub(crate) fn unknown(&self, address: Address) -> Error {
         let heap = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index));
         let hint = match heap {
+            None if self.table.heap_of(address.0) == Some(VIEWS) => {
+                "it lies in a view: drop the view, and name the blocks behind it".into()
+            }
             None => "the pool never gave it out; free it where it was allocated".into(),
             Some(heap) => match heap.core.lock().block_at(address.0) {
                 Some(block) => {

@@ -133,6 +133,29 @@ pub enum Error {
         /// The block.
         address: Address,
     },
+    /// Something was asked of a block that leases or views hold in place.
+    #[error("{holders} leases or views hold the block at {address}: end them first")]
+    Held {
+        /// The block.
+        address: Address,
+        /// How many they are.
+        holders: u32,
+    },
+    /// A part of a block that begins or ends inside a handle.
+    #[error(
+        "{bytes} bytes from {address} are no whole handles, the one there reaches from {start} to {end}: \
+         name whole handles, or allocate the block exclusive"
+    )]
+    NotWhole {
+        /// Where the part begins.
+        address: Address,
+        /// Its length.
+        bytes: u64,
+        /// Where the handle that is cut begins.
+        start: Address,
+        /// Where it ends.
+        end: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {
@@ -225,6 +248,8 @@ pub struct Holdings {
     pub free_bytes: u64,
     /// Freed, but other streams may still be using it.
     pub pending_bytes: u64,
+    /// Freed, but leases or views still hold them.
+    pub kept_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
     /// Free, but in a graph's arena or in pinned handles, so that nobody may take them.
@@ -268,6 +293,8 @@ impl Shortage {
             "a capture can take nothing from others, nor wait: trim the pool before it begins"
         } else if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
+        } else if any(&|holdings| holdings.kept_bytes >= self.missing_bytes) {
+            "leases or views hold freed memory: end them"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
@@ -301,9 +328,14 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, pinned {}, \
-             in backups {}, quarantined {}; suspended {}",
-            self.stranded_bytes, self.pinned_bytes, self.backup_bytes, self.quarantined_bytes, self.suspended_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, held by leases and views {}, \
+             stranded in partly used handles {}, pinned {}, in backups {}, quarantined {}; suspended {}",
+            self.kept_bytes,
+            self.stranded_bytes,
+            self.pinned_bytes,
+            self.backup_bytes,
+            self.quarantined_bytes,
+            self.suspended_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -6,7 +6,7 @@ use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::heap::{Core, Heap};
+use crate::heap::Core;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::pool::Pool;
@@ -209,12 +209,6 @@ impl Engine {
             core.free_again(&clocks);
         }
         Ok(())
-    }
-
-    fn heaps_of(&self, arena: ArenaId) -> impl Iterator<Item = &Heap> {
-        self.registry
-            .heaps()
-            .filter(move |heap| heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.arena == arena))
     }
 
     fn dissolve(&self, arena: ArenaId) -> Result<()> {

@@ -47,6 +47,10 @@ impl Engine {
             let gone = !job.heap.core.lock().belongs_to(serial);
             return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
         }
+        // Rights may have been set since the request came.
+        if let Some(tenant) = job.heap.core.lock().tenant.clone() {
+            job.tenant = tenant;
+        }
         self.restrain(&mut mapper, &mut job);
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();

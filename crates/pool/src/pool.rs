@@ -2,6 +2,7 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::Backup;
+use crate::chain::Slot;
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -78,9 +79,10 @@ impl Pool {
         let placement = Placement::Home(stream.device);
         let arena = ArenaId::DEFAULT;
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
-        let grants = engine.grants(&key, stream.device)?;
         let mut mapper = engine.mapper.lock();
-        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+        let arena = mapper.arenas.get(arena)?;
+        let grants = engine.grants(&key, stream.device, &arena.grants)?;
+        let awake = arena.wakefulness == Wakefulness::Awake;
         let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
@@ -325,15 +327,18 @@ impl Pool {
         Some(block(extent.start, extent.units))
     }
 
-    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block.
+    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block or view.
     ///
     /// # Errors
     /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
     pub fn segments(&self, address: Address, bytes: u64) -> Result<Vec<Segment>> {
         let mapper = self.engine.mapper.lock();
-        self.engine.demand_inside(address, bytes)?;
-        let chain = mapper.chain_holding(address.0).ok_or_else(|| self.engine.unknown(address))?;
-        let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+        let end = self.block_holding(address).map(|block| block.address + block.bytes);
+        let end = end.or_else(|| mapper.view_end(address)).ok_or_else(|| self.engine.unknown(address))?;
+        if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
+            return Err(Error::OutOfRange { address, bytes, end });
+        }
+        let mappings = mapper.slots_over(address, address + bytes).filter_map(Slot::in_use);
         Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
     }
 
@@ -367,7 +372,7 @@ impl Pool {
         let granule_bytes = self.engine.granule_bytes();
         let draw = |chain: &crate::chain::Chain| {
             let start = chain.at();
-            let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+            let mappings = chain.slots().iter().filter_map(Slot::in_use);
             let placed = mappings.map(|mapping| (mapping.at().bytes_from(start), mapping));
             let line = stitchpool_chunks::picture(placed, chain.top().bytes_from(start), granule_bytes);
             format!("{start} {line}")

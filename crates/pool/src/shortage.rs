@@ -113,6 +113,7 @@ impl Mapper {
             live_bytes: 0,
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
+            kept_bytes: 0,
             stranded_bytes: 0,
             pinned_bytes: 0,
             suspended_bytes: self.suspended_bytes(device),
@@ -128,6 +129,7 @@ impl Mapper {
             let free_bytes = self.shares_on(device, core.extents.iter());
             holdings.live_bytes += shares;
             holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
+            holdings.kept_bytes += self.shares_on(device, core.holds.freed());
             holdings.free_bytes += whole_bytes;
             let pinned_bytes = self.pinned_on(device, &core);
             holdings.pinned_bytes += pinned_bytes;

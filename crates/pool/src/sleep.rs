@@ -83,6 +83,9 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         self.refuse_captures(&mapper, operation)?;
         let mut ground = self.ground(&mapper, scope)?;
+        if from == Wakefulness::Awake {
+            self.refuse_held(&ground)?;
+        }
         if ground.arenas.is_empty() {
             let wanted = |slot: &&Slot| match from {
                 Wakefulness::Awake => slot.current().is_some(),
@@ -130,6 +133,13 @@ impl Engine {
             }
         }
         self.set_watched(&mapper);
+    }
+
+    /// Refuses to take memory from blocks that leases or views hold.
+    pub(crate) fn refuse_held(&self, ground: &Ground) -> Result<()> {
+        let held = |heap: &Heap| heap.core.lock().held_in(ground.span.start, ground.span.end);
+        let held = self.heaps_on(ground).find_map(held);
+        held.map_or(Ok(()), |(address, holders)| Err(Error::Held { address, holders }))
     }
 
     /// Refuses an operation while a registered stream is being captured. (Of a stream that was destroyed
@@ -394,7 +404,8 @@ impl Engine {
                 Some(Slot::Asleep { content: Content::Handle(handle), .. }) => handle.clone(),
                 _ => continue,
             };
-            match chain.raise(bed.at, vec![handle], grants.as_deref().unwrap_or_default()) {
+            let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+            match chain.raise(bed.at, vec![handle], &grants) {
                 Ok(_) => heap.note_asleep(0, bed.bytes),
                 Err((error, stuck)) => {
                     tracing::warn!(%error, at = %bed.at, "memory stays without rights: resume it");

@@ -168,7 +168,8 @@ impl Engine {
         let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
         let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
         let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
-        match chain.raise(bed.at, vec![handle.clone()], grants.as_deref().unwrap_or_default()) {
+        let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+        match chain.raise(bed.at, vec![handle.clone()], &grants) {
             Ok(_) => {
                 heap.note_asleep(0, bed.bytes);
                 Ok(())

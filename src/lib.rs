@@ -24,6 +24,6 @@
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
-    Block, Buffer, DeviceStats, Error, Holdings, Piece, Placement, Pool, Relief, Request, Result, Segment, Settings,
-    Shortage, Stats, StreamId, Trimmed,
+    Block, Buffer, DeviceStats, Error, Growable, Holdings, Piece, Placement, Pool, Relief, Request, Result, Segment,
+    Settings, Shortage, Stats, StreamId, Trimmed,
 };

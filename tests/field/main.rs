@@ -5,7 +5,9 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod exclusive;
 mod faults;
+mod growable;
 mod growth;
 mod limit;
 mod messages;

@@ -13,7 +13,7 @@ use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock};
-use stitchpool_driver::{Address, DeviceId, Error};
+use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Verb};
 
 /// The state that misses, trims and retirement change.
 #[derive(Debug)]
@@ -112,12 +112,39 @@ impl Mapper {
         let Some(chain) = self.chain_holding_mut(at.0) else { return Ok(None) };
         let handle = chain.unmap(at)?;
         chain.recede();
-        let (key, empty) = (chain.at().0, chain.slots().is_empty());
+        let (key, over) = (chain.at().0, chain.is_over());
         self.counts.unmapped += 1;
-        if empty && let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
-            self.space.give_back(vacancy);
+        if over {
+            self.close_chain(key);
         }
         Ok(handle)
+    }
+
+    /// Takes addresses for a chain of at least `bytes`: generously, with room to grow in place, if asked to
+    /// and as long as addresses are many. Gives where it is.
+    pub(crate) fn open_chain(&mut self, bytes: u64, heap: u32, generous: bool) -> Result<u64, Error> {
+        let granule_bytes = self.granule_bytes();
+        let needed_bytes = bytes + granule_bytes;
+        let roomy = generous && self.space.is_roomy(needed_bytes);
+        let wanted_bytes = if roomy { self.space.generous_bytes(needed_bytes) } else { needed_bytes };
+        let vacancy = self.space.take(wanted_bytes, heap).ok_or_else(|| {
+            let free_bytes = self.space.free_bytes();
+            let detail = format!(
+                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
+            );
+            Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes)
+        })?;
+        let chain = Chain::new(vacancy, heap, granule_bytes);
+        let at = chain.at().0;
+        self.chains.insert(at, chain);
+        Ok(at)
+    }
+
+    /// Gives a chain's addresses back: it has no slots.
+    pub(crate) fn close_chain(&mut self, at: u64) {
+        if let Some(vacancy) = self.chains.remove(&at).and_then(Chain::into_vacancy) {
+            self.space.give_back(vacancy);
+        }
     }
 
     /// A handle has lost a mapping. If that was the last, it is idle: kept or released.

@@ -28,6 +28,7 @@ impl Engine {
             tenant,
             units,
             alignment_bytes,
+            part: None,
             fallbacks: 0,
             waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
             ceilings: BTreeMap::new(),
@@ -54,8 +55,11 @@ impl Engine {
         }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
-            if let Some(address) = job.take_free() {
+            if let Some(address) = job.take_free(&mapper) {
                 return Ok(address);
+            }
+            if let Some(part) = &job.part {
+                self.clear_stale(&mut mapper, part)?;
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
@@ -96,6 +100,9 @@ impl Engine {
                     }
                     Stitched::Refused(error) => return Err(error.into()),
                 }
+            }
+            if resort >= Resort::Drained && self.melt(&mut mapper, &job, &plan, &mut waits) {
+                continue;
             }
             if !mapper.resort(&mut job, &mut resort, &mut waits) {
                 break;

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
+use crate::job::Job;
 use crate::registry::Registry;
 use crate::request::{Block, Request, StreamId};
 use crate::settings::Settings;
@@ -25,7 +26,7 @@ use stitchpool_driver::{Address, Driver, RawStream};
 /// because somebody may be using it.
 #[derive(Clone)]
 pub struct Pool {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     relief: Arc<RwLock<Vec<Arc<Relief>>>>,
 }
 
@@ -121,7 +122,11 @@ impl Pool {
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
     #[cold]
     fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
-        let job = || self.engine.job(heap, tenant.clone(), units, alignment_bytes);
+        self.serve(|| self.engine.job(heap, tenant.clone(), units, alignment_bytes))
+    }
+
+    /// Serves a job, with relief while memory is short.
+    pub(crate) fn serve<'a>(&self, job: impl Fn() -> Job<'a>) -> Result<u64> {
         let mut served = self.engine.serve(job());
         for told in 0..RELIEFS_MAX {
             let Err(Error::OutOfMemory(shortage)) = &served else { break };

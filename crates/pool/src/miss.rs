@@ -59,7 +59,7 @@ impl Engine {
                 return Ok(address);
             }
             if let Some(part) = &job.part {
-                self.clear_stale(&mut mapper, part)?;
+                mapper.clear_stale(part)?;
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;

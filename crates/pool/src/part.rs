@@ -3,11 +3,9 @@
 
 use crate::chain::{Chain, Gap, Slot};
 use crate::clock::Fence;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Core;
 use crate::mapper::Mapper;
-use crate::plan::Place;
 use stitchpool_chunks::{Piece, Placement};
 
 /// What a job shall back, in place of a block: all of `[start, end)`.
@@ -86,11 +84,11 @@ impl Part {
         Ok(lack)
     }
 
-    /// The place of a plan for it: idle slots belong to it, also where they reach beyond.
-    pub(crate) fn place(&self, lack: &Lack) -> Place {
+    /// From where to where it reaches together with its idle slots.
+    pub(crate) fn span(&self, lack: &Lack) -> (u64, u64) {
         let start = lack.idle.first().map_or(self.start, |gap| gap.start.min(self.start));
         let end = lack.idle.last().map_or(self.end, |gap| gap.end().max(self.end));
-        Place::Part { start, end }
+        (start, end)
     }
 
     /// What the gaps shall be filled with: pieces that the placement gives, cut at the steps.
@@ -119,11 +117,11 @@ impl Part {
     }
 }
 
-impl Engine {
+impl Mapper {
     /// Makes room where the memory of a part was taken from: old mappings go, once the work that used them
     /// is done. The CPU waits for that.
-    pub(crate) fn clear_stale(&self, mapper: &mut Mapper, part: &Part) -> Result<()> {
-        let Some(chain) = mapper.chains.get(&part.chain) else { return Ok(()) };
+    pub(crate) fn clear_stale(&mut self, part: &Part) -> Result<()> {
+        let Some(chain) = self.chains.get(&part.chain) else { return Ok(()) };
         let stale: Vec<&Slot> = part.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
         if stale.is_empty() {
             return Ok(());
@@ -135,14 +133,14 @@ impl Engine {
                 _ => Vec::new(),
             })
             .collect();
-        mapper.poll_clocks();
+        self.poll_clocks();
         for fence in fences {
             if !fence.is_passed() {
-                mapper.counts.cpu_waits += 1;
+                self.counts.cpu_waits += 1;
                 fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin)?;
             }
         }
-        mapper.retire_stale(usize::MAX)?;
+        self.retire_stale(usize::MAX)?;
         Ok(())
     }
 }

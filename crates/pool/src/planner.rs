@@ -46,7 +46,8 @@ impl<'a> Planner<'a> {
         let (mapper, job) = (self.markets.mapper, self.markets.job);
         let lack = part.lack(mapper, &job.heap.core.lock())?;
         let pieces = part.pieces(&lack.gaps, &job.tenant.key.placement, mapper.granule_bytes())?;
-        let mut plan = self.gather(part.place(&lack), &pieces, true);
+        let (start, end) = part.span(&lack);
+        let mut plan = self.gather(Place::Part { start, end }, &pieces, true);
         let pending_bytes = if job.waits == Waits::None { lack.pending_bytes } else { 0 };
         plan.cost.missing_bytes += lack.stale_bytes + pending_bytes;
         Ok(Plan { lack, ..plan })

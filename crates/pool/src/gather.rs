@@ -62,8 +62,11 @@ impl<'a> Gathering<'a> {
         let mapper = markets.mapper;
         let Some(budget) = mapper.budgets.get(&device) else { return bytes };
         let ceiling = self.job.ceilings.get(&device).copied().unwrap_or(u64::MAX).min(budget.limit_bytes);
+        // Room that was made by releasing handles is for what cannot be taken.
+        let early_bytes = |bytes: u64| if self.job.melted { 0 } else { bytes.min(ceiling) };
+        let (calm_bytes, tolerated_bytes) = (early_bytes(budget.calm_bytes()), early_bytes(budget.tolerated_bytes()));
         let mut rest = self.take_stock(mapper, device, bytes, false);
-        rest = self.create(mapper, device, rest, budget.calm_bytes().min(ceiling), Grain::Policy);
+        rest = self.create(mapper, device, rest, calm_bytes, Grain::Policy);
         if rest == 0 {
             return 0;
         }
@@ -74,7 +77,7 @@ impl<'a> Gathering<'a> {
             rest = self.steal(device, rest, |market| market.ready.get_mut(&giver));
         }
         if self.job.waits > Waits::None && self.markets.get(&device).is_some_and(|market| market.waiting.bytes() > 0) {
-            rest = self.create(mapper, device, rest, budget.tolerated_bytes().min(ceiling), Grain::Granule);
+            rest = self.create(mapper, device, rest, tolerated_bytes, Grain::Granule);
             rest = self.steal(device, rest, |market| Some(&mut market.waiting));
         }
         rest = self.create(mapper, device, rest, ceiling, Grain::Policy);

@@ -19,6 +19,9 @@ pub(crate) struct Job<'a> {
     /// How many of the placement's further devices may be used already.
     pub(crate) fallbacks: usize,
     pub(crate) waits: Waits,
+    /// Whether handles were released to make room for what cannot be had otherwise: that room is for the rest,
+    /// after all that can be taken.
+    pub(crate) melted: bool,
     /// What a device turned out to have at most, where its driver refused.
     pub(crate) ceilings: BTreeMap<DeviceId, u64>,
 }

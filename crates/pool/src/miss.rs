@@ -31,6 +31,7 @@ impl Engine {
             part: None,
             fallbacks: 0,
             waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
+            melted: false,
             ceilings: BTreeMap::new(),
         }
     }
@@ -102,6 +103,7 @@ impl Engine {
                 }
             }
             if resort >= Resort::Drained && self.melt(&mut mapper, &job, &plan, &mut waits) {
+                job.melted = true;
                 continue;
             }
             if !mapper.resort(&mut job, &mut resort, &mut waits) {

@@ -2,7 +2,7 @@
 
 use crate::rig::{CHUNKS, GIB, HERE, KIB, MIB, Rig, Shape, Stream, shortage};
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Verb};
-use stitchpool::{Error, Growable, Placement, Request};
+use stitchpool::{Backup, Error, Growable, Placement, Request, Scope};
 
 const KINDS: [ErrorKind; 3] = [ErrorKind::OutOfMemory, ErrorKind::InvalidValue, ErrorKind::Unknown];
 
@@ -433,4 +433,33 @@ fn a_buffer_outlives_its_stream_but_grows_no_more() {
     let span = empty.address().0..empty.address().0 + 64 * KIB;
     assert!(blocks.iter().all(|block| !span.contains(&block.0)));
     assert!(matches!(empty.grow_to(4 * KIB), Err(Error::UnknownStream { .. })));
+}
+
+#[test]
+fn a_buffer_of_an_arena_sleeps_and_wakes_with_it() {
+    let rig = Shape::exact(4 * KIB, 16).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("cache").unwrap();
+    let request = Request::new(8 * KIB, stream.id).in_arena(arena);
+    let buffer = rig.pool().growable_in_steps(&request, 64 * KIB, 4 * KIB).unwrap();
+    buffer.back(24 * KIB, 8 * KIB).unwrap();
+    rig.mark(buffer.address(), 8 * KIB, 1);
+    rig.mark(at(&buffer, 24 * KIB), 8 * KIB, 2);
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    assert_eq!(rig.ledger().physical_bytes_on(HERE), 0);
+    assert!(matches!(buffer.grow_to(12 * KIB), Err(Error::Asleep { .. })));
+    assert!(matches!(buffer.segments(0, 8 * KIB), Err(Error::Asleep { .. })));
+    assert!(matches!(rig.pool().growable(&request, 8 * KIB), Err(Error::Asleep { .. })));
+    // A part that is given back meanwhile has no memory to give, and is not there afterwards.
+    assert_eq!(buffer.give_back(28 * KIB, 4 * KIB).unwrap(), 4 * KIB);
+    assert_eq!(buffer.backed(), [0..8 * KIB, 24 * KIB..28 * KIB]);
+    rig.pool().resume(Scope::Arena(arena)).unwrap();
+    rig.pool().check().unwrap();
+    assert!(rig.is_marked(buffer.address(), 8 * KIB, 1));
+    rig.mark(at(&buffer, 24 * KIB), 4 * KIB, 3);
+    buffer.grow_to(32 * KIB).unwrap();
+    assert!(rig.is_marked(buffer.address(), 8 * KIB, 1) && rig.is_marked(at(&buffer, 24 * KIB), 4 * KIB, 3));
+    rig.touch(stream.raw, buffer.address(), 32 * KIB);
+    rig.assert_right();
+    rig.pool().check().unwrap();
 }

@@ -6,6 +6,7 @@ mod capture_mode;
 mod context;
 mod device;
 mod event;
+mod facts;
 mod failure;
 mod handle_kind;
 mod kernels;
@@ -19,18 +20,19 @@ mod workshop;
 
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Rights, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Rights, Trouble, Verb,
 };
 use capture_mode::Relaxed;
 use context::Entered;
 use device::Device;
+pub use facts::{CudaFacts, DeviceFacts};
 use failure::call;
 use place::Place;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stitchpool_cuda_sys::{CU_MEM_ALLOC_GRANULARITY_MINIMUM, Cuda};
+use stitchpool_cuda_sys::{CU_MEM_ALLOC_GRANULARITY_MINIMUM, Cuda, OpenError};
 
 /// The most grants that one call of `set_rights` takes.
 const GRANTS_MAX: usize = 64;
@@ -54,14 +56,21 @@ impl CudaDriver {
     /// say which, and what to do.
     pub fn open() -> Result<Arc<Self>> {
         let unavailable = |words: String| Error::new(Verb::Open, ErrorKind::Unavailable, words);
-        let cuda = Cuda::open().map_err(|error| unavailable(error.to_string()))?;
+        let cuda = Cuda::open().map_err(|error| {
+            let trouble = match error {
+                OpenError::TooOld { .. } => Trouble::OldDriver,
+                _ => Trouble::NoLibrary,
+            };
+            unavailable(format!("{error}; {}", trouble.see()))
+        })?;
         // SAFETY: zero is the only flag there is.
         unsafe { call!(cuda, Verb::Open, cuInit(0)) }?;
         let devices = Device::list(&cuda)?;
         if !devices.iter().any(|device| device.maps_memory) {
             return Err(unavailable(format!(
-                "none of the {} devices seen can map memory; this needs another GPU or driver, or the host driver",
-                devices.len()
+                "none of the {} devices seen can map memory; this needs another GPU or driver, or the host driver; {}",
+                devices.len(),
+                Trouble::OldDriver.see()
             )));
         }
         Ok(Arc::new(Self { cuda, places: devices.into_iter().map(Place::new).collect(), opened: Instant::now() }))

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use track::Track;
 
-/// Any driver, with its calls counted. The cost of a call is its wall clock, or its price in a table;
+/// Any driver, with its calls counted, and told of to whoever subscribes to `tracing` (target
+/// `stitchpool::driver`; refusals as `debug`, other calls as `trace`). The cost of a call is its wall clock, or its price in a table;
 /// refused calls are counted, and cost no price.
 #[derive(Debug)]
 pub struct Metered {
@@ -103,7 +104,12 @@ impl Metered {
         let meter = &self.meters[verb as usize];
         let start = Instant::now();
         let result = call(&*self.driver);
-        meter.wall_ns.fetch_add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        match &result {
+            Ok(_) => tracing::trace!(target: "stitchpool::driver", %verb, wall_ns, "called"),
+            Err(error) => tracing::debug!(target: "stitchpool::driver", %verb, wall_ns, %error, "was refused"),
+        }
+        meter.wall_ns.fetch_add(wall_ns, Relaxed);
         meter.calls.fetch_add(1, Relaxed);
         meter.refused.fetch_add(u64::from(result.is_err()), Relaxed);
         (result, meter)

@@ -34,6 +34,8 @@ pub(crate) struct Heap {
     live_bytes: AtomicU64,
     /// The highest `live_bytes` since it was last asked for.
     live_peak_bytes: AtomicU64,
+    /// Bytes of its sleeping slots. Only the mapper's holder writes it.
+    asleep_bytes: AtomicU64,
     /// No tick has anything to do before.
     tick_due_us: AtomicU64,
 }
@@ -127,6 +129,7 @@ impl Heap {
             core: Mutex::default(),
             live_bytes: AtomicU64::new(0),
             live_peak_bytes: AtomicU64::new(0),
+            asleep_bytes: AtomicU64::new(0),
             tick_due_us: AtomicU64::new(0),
         }
     }
@@ -167,10 +170,25 @@ impl Heap {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes in live blocks since the last call.
+    /// Bytes in live blocks that have memory, as far as it can be told without looking at each.
+    pub(crate) fn awake_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.asleep_bytes())
+    }
+
+    /// The most bytes in live blocks with memory since the last call.
     pub(crate) fn take_live_peak_bytes(&self) -> u64 {
-        let live_bytes = self.live_bytes();
-        self.live_peak_bytes.swap(live_bytes, Ordering::Relaxed).max(live_bytes)
+        let peak_bytes = self.live_peak_bytes.swap(self.live_bytes(), Ordering::Relaxed);
+        peak_bytes.saturating_sub(self.asleep_bytes()).max(self.awake_bytes())
+    }
+
+    /// Bytes of slots whose blocks are suspended.
+    pub(crate) fn asleep_bytes(&self) -> u64 {
+        self.asleep_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that slots of so many bytes fell asleep, or awoke.
+    pub(crate) fn note_asleep(&self, more_bytes: u64, less_bytes: u64) {
+        self.asleep_bytes.store((self.asleep_bytes() + more_bytes).saturating_sub(less_bytes), Ordering::Relaxed);
     }
 
     /// Takes a block from the free bytes, if some extent has them.

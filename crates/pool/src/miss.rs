@@ -65,6 +65,7 @@ impl Engine {
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
+            tracing::debug!(%plan, missing_bytes, "planned");
             if missing_bytes == 0 && !renewed {
                 renewed = true;
                 if self.renew(&mut mapper, &job, &plan) {
@@ -112,6 +113,7 @@ impl Engine {
         }
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
         let missing_bytes = missing_bytes.min(job.bytes());
+        tracing::debug!(missing_bytes, "nothing was enough");
         let shortage = Shortage { refusal, waits, ..mapper.shortage(&job, &heaps, missing_bytes) };
         Err(Error::OutOfMemory(Box::new(shortage)))
     }
@@ -146,7 +148,7 @@ impl Engine {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
-            let live_bytes = heap.live_bytes();
+            let live_bytes = heap.awake_bytes();
             let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
             let Some(placement) = placement else { continue };
             let requested_bytes = job.filter(|job| job.heap.index == heap.index).map_or(0, Job::bytes);
@@ -185,6 +187,7 @@ fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
             None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
             Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
         };
+        tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);
     }
 }

@@ -30,15 +30,15 @@ pub(crate) struct Lack {
     pub(crate) idle: Vec<Gap>,
     /// How much of the idle slots other streams may still be using.
     pub(crate) pending_bytes: u64,
-    /// How much the memory was taken from, while work that used it may still run.
-    pub(crate) stale_bytes: u64,
+    /// How much the memory was taken from while work that used it may still run, or sleeps.
+    pub(crate) absent_bytes: u64,
 }
 
 impl Lack {
     /// All of it.
     pub(crate) fn bytes(&self) -> u64 {
         let sum = |gaps: &[Gap]| gaps.iter().map(|gap| gap.bytes).sum::<u64>();
-        sum(&self.gaps) + sum(&self.idle) + self.stale_bytes
+        sum(&self.gaps) + sum(&self.idle) + self.absent_bytes
     }
 
     fn add_gap(&mut self, start: u64, end: u64) {
@@ -71,7 +71,7 @@ impl Part {
                         lack.pending_bytes += bytes;
                     }
                 }
-                Slot::Stale { .. } => lack.stale_bytes += bytes,
+                Slot::Stale { .. } | Slot::Asleep { .. } => lack.absent_bytes += bytes,
                 Slot::Hole(_) => lack.add_gap(at.max(self.start), (at + bytes).min(self.end)),
                 Slot::Lost { .. } => return Err(Error::Lost { at: slot.at(), bytes }),
             }

@@ -4,6 +4,7 @@ use crate::candidate::Candidate;
 use crate::chain::Gap;
 use crate::part::Lack;
 use std::collections::BTreeMap;
+use std::fmt;
 use stitchpool_driver::DeviceId;
 
 /// Where the block will stand.
@@ -67,6 +68,34 @@ pub(crate) struct Plan {
     pub(crate) missing: BTreeMap<DeviceId, u64>,
     /// For a growable buffer, what is to be backed.
     pub(crate) lack: Lack,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |of: fn(&Step) -> bool| {
+            let (mut count, mut bytes) = (0, 0);
+            for step in self.steps.iter().filter(|step| of(step)) {
+                count += 1;
+                bytes += step.bytes();
+            }
+            (count, bytes)
+        };
+        f.write_str(match self.place {
+            Place::Gap { .. } => "in a gap",
+            Place::New => "in a chain of its own",
+            Place::Part { .. } => "in a growable buffer",
+        })?;
+        for (word, (count, bytes)) in [
+            ("from stock", sum(|step| matches!(step, Step::Stock { .. }))),
+            ("created", sum(|step| matches!(step, Step::Create { .. }))),
+            ("taken by alias", sum(|step| matches!(step, Step::Steal(_)))),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} handles of {bytes} bytes {word}")?;
+            }
+        }
+        write!(f, "; {} waits, {} us of driver time", self.cost.waits, self.cost.driver_ns / 1000)
+    }
 }
 
 /// What a plan costs; less is better, the first field first.

@@ -49,7 +49,7 @@ impl<'a> Planner<'a> {
         let (start, end) = part.span(&lack);
         let mut plan = self.gather(Place::Part { start, end }, &pieces, true);
         let pending_bytes = if job.waits == Waits::None { lack.pending_bytes } else { 0 };
-        plan.cost.missing_bytes += lack.stale_bytes + pending_bytes;
+        plan.cost.missing_bytes += lack.absent_bytes + pending_bytes;
         Ok(Plan { lack, ..plan })
     }
 

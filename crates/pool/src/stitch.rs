@@ -97,6 +97,7 @@ impl<'a> Stitch<'a> {
             Ok(address) => Stitched::Block(address),
             Err(setback) => {
                 self.undo();
+                tracing::debug!("a plan was given up, and all put back");
                 match setback {
                     Setback::Overtaken => Stitched::Overtaken,
                     Setback::Refused(error) => Stitched::Refused(error),
@@ -201,6 +202,7 @@ impl<'a> Stitch<'a> {
             let origin = self.mapper.origin.clone();
             if self.job.waits == Waits::Cpu {
                 self.mapper.counts.cpu_waits += 1;
+                tracing::debug!(waited = fence.clock.serial(), "the CPU waits for another stream's memory");
                 fence.clock.finish(fence.epoch, self.mapper.settings.wait_max, &origin)?;
                 continue;
             }
@@ -283,6 +285,7 @@ impl<'a> Stitch<'a> {
             Place::New | Place::Part { .. } => room.start,
         };
         let end = start + self.job.bytes();
+        tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
         let mut core = self.job.heap.core.lock();
         self.job.heap.add_live(&mut core, start, self.job.units);
         if end < run_end {

@@ -8,7 +8,7 @@ use crate::live::{Block, LiveTable};
 use crate::mutant::{Mutant, is_planted};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::{Mutex, MutexGuard};
-use slab::Slab;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stitchpool_chunks::Placement;
@@ -67,8 +67,8 @@ pub(crate) struct Core {
     /// Free bytes, all of them in current slots of the heap's chains.
     pub(crate) extents: Extents,
     live: LiveTable,
-    /// For a block used on other streams, which.
-    uses: Slab<Vec<Arc<Clock>>>,
+    /// For each live block that is used on other streams, which.
+    uses: BTreeMap<u64, Vec<Arc<Clock>>>,
     /// Freed, but other streams may still be using them.
     pub(crate) pending: Vec<Pending>,
     pub(crate) log: FreeLog,
@@ -178,7 +178,7 @@ impl Heap {
     /// Enters a block whose bytes are no free ones.
     #[inline]
     pub(crate) fn add_live(&self, core: &mut Core, address: u64, units: u32) {
-        core.live.insert(Block { address, units, uses: 0 });
+        core.live.insert(Block { address, units });
         core.live_units += u64::from(units);
         core.counts.allocs += 1;
         let live_bytes = core.live_units * UNIT_BYTES;
@@ -192,14 +192,15 @@ impl Heap {
     /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
     #[inline]
     pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
-        let Some(block) = core.live.remove(address) else { return Freed::Unknown };
-        core.live_units -= u64::from(block.units);
+        let Some(units) = core.live.remove(address) else { return Freed::Unknown };
+        core.live_units -= u64::from(units);
         core.counts.frees += 1;
         self.live_bytes.store(core.live_units * UNIT_BYTES, Ordering::Relaxed);
         // A block is live only in a heap that has a tenant.
         let Some(epoch) = core.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return Freed::Unknown };
-        if block.uses == 0 && also.is_none() {
-            core.free_now(block.address, block.units, epoch);
+        let uses = if core.uses.is_empty() { None } else { core.uses.remove(&address) };
+        if uses.is_none() && also.is_none() {
+            core.free_now(address, units, epoch);
             core.frees_since_tick += 1;
             let tick = core.frees_since_tick >= FREES_PER_TICK;
             if tick {
@@ -207,7 +208,10 @@ impl Heap {
             }
             return Freed::Now(tick);
         }
-        core.free_later(block, epoch, also);
+        let mut clocks = uses.unwrap_or_default();
+        clocks.extend(also.filter(|also| clocks.iter().all(|known| known.serial() != also.serial())));
+        let fences = clocks.into_iter().map(|clock| Fence { epoch: clock.stamp(), clock }).collect();
+        core.pending.push(Pending { start: address, units, epoch, fences });
         Freed::Pending
     }
 }
@@ -226,15 +230,13 @@ impl Core {
 
     /// Notes that the block at `address` is used on another stream too. False: no such block.
     pub(crate) fn add_use(&mut self, address: u64, clock: &Arc<Clock>) -> bool {
-        let Some(uses) = self.live.uses_mut(address) else { return false };
+        if !self.live.has(address) {
+            return false;
+        }
         if is_planted(Mutant::SkipRecordUse) {
             return true;
         }
-        if *uses == 0 {
-            // A slab index is a count of uses, far below u32::MAX.
-            *uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
-        }
-        let known = &mut self.uses[*uses as usize - 1];
+        let known = self.uses.entry(address).or_default();
         if !known.iter().any(|known| known.serial() == clock.serial()) {
             known.push(clock.clone());
         }
@@ -249,18 +251,6 @@ impl Core {
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, start + bytes_of(units), epoch);
-    }
-
-    fn free_later(&mut self, block: Block, epoch: u64, also: Option<Arc<Clock>>) {
-        let mut clocks = match block.uses {
-            0 => Vec::new(),
-            uses => self.uses.remove(uses as usize - 1),
-        };
-        if let Some(also) = also.filter(|also| clocks.iter().all(|known| known.serial() != also.serial())) {
-            clocks.push(also);
-        }
-        let fences = clocks.into_iter().map(|clock| Fence { epoch: clock.stamp(), clock }).collect();
-        self.pending.push(Pending { start: block.address, units: block.units, epoch, fences });
     }
 
     /// Moves pending blocks whose other streams are all past into the free bytes.
@@ -346,9 +336,8 @@ impl Core {
         if live_units != self.live_units {
             return Err(format!("{live_units} units are in live blocks, {} are counted", self.live_units));
         }
-        let with_uses = self.live.iter().filter(|block| block.uses != 0).count();
-        if with_uses != self.uses.len() {
-            return Err(format!("{with_uses} blocks have uses, {} lists stand", self.uses.len()));
+        if let Some(address) = self.uses.keys().find(|address| !self.live.has(**address)) {
+            return Err(format!("uses of {address:#x} are known, where no block is live"));
         }
         if self.tenant.is_none() && !self.is_idle() {
             return Err("a heap without a tenant is not empty".into());

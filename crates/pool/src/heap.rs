@@ -127,7 +127,7 @@ impl Heap {
 
     /// The lock, for a hit or a free. It is held for tens of nanoseconds, so a thread that finds it
     /// taken looks at it for a while before it goes to sleep: waking costs more than all of that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.try_lock().unwrap_or_else(|| self.lock_contended())
     }
@@ -168,7 +168,7 @@ impl Heap {
     }
 
     /// Takes a block from the free bytes, if some extent has them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, core: &mut Core, units: u32, alignment_bytes: u64) -> Option<u64> {
         let address = core.extents.take_first(units, alignment_bytes)?;
         self.add_live(core, address, units);
@@ -176,7 +176,7 @@ impl Heap {
     }
 
     /// Enters a block whose bytes are no free ones.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_live(&self, core: &mut Core, address: u64, units: u32) {
         core.live.insert(Block { address, units });
         core.live_units += u64::from(units);
@@ -190,7 +190,7 @@ impl Heap {
     }
 
     /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
         let Some(units) = core.live.remove(address) else { return Freed::Unknown };
         core.live_units -= u64::from(units);
@@ -248,6 +248,7 @@ impl Core {
         self.live.has(address)
     }
 
+    #[inline(always)]
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, start + bytes_of(units), epoch);

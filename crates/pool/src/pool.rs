@@ -85,10 +85,19 @@ impl Pool {
     /// [`Error::OutOfMemory`] after everything was tried; [`Error::InvalidSize`],
     /// [`Error::InvalidAlignment`], [`Error::UnknownStream`], [`Error::UnknownDevice`],
     /// [`Error::Unreachable`], or the driver's.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
-        let engine = &*self.engine;
-        let (heap, units) = engine.resolve(request)?;
+        match self.engine.hit(request) {
+            Some((address, units)) => Ok(block(address, units)),
+            None => self.alloc_otherwise(request),
+        }
+    }
+
+    /// What is no plain hit: placed, aligned, wrong, or a miss.
+    #[cold]
+    #[inline(never)]
+    fn alloc_otherwise(&self, request: &Request) -> Result<Block> {
+        let (heap, units) = self.engine.resolve(request)?;
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
@@ -137,9 +146,16 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::UnknownAddress`].
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, address: Address) -> Result<()> {
-        self.engine.free(address, None)
+        match self.engine.free_plain(address) {
+            Some(None) => Ok(()),
+            Some(Some(heap)) => {
+                self.engine.tick(heap);
+                Ok(())
+            }
+            None => Err(self.engine.unknown(address)),
+        }
     }
 
     /// Frees the block at `address` after what is queued so far on its own stream and on `stream`.

@@ -1,5 +1,6 @@
 //! What a caller asks for, and what it gets.
 
+use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -55,10 +56,17 @@ impl Request {
         self
     }
 
-    pub(crate) fn is_plain(&self) -> bool {
-        self.placement.is_none() && self.readers.is_empty()
+    /// How many units it takes, if it is plain: any place, no readers, no alignment, and a size that can be.
+    #[inline(always)]
+    pub(crate) fn plain_units(&self) -> Option<u32> {
+        let plain = self.placement.is_none() && self.readers.is_empty() && self.alignment_bytes == UNIT_BYTES;
+        let possible = self.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX;
+        (plain && possible).then(|| units_of(self.bytes))
     }
 }
+
+/// A request is at most so long: lengths are counted in 32 bits.
+pub(crate) const BLOCK_BYTES_MAX: u64 = bytes_of(u32::MAX);
 
 /// A block: a byte range inside mapped granules. It is freed by its address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

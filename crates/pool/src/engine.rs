@@ -139,9 +139,11 @@ impl Engine {
 
     /// The heap that serves a request, and the request's length in units.
     pub(crate) fn resolve(&self, request: &Request) -> Result<(&Heap, u32)> {
-        let Some(units) = request.plain_units() else { return self.resolve_placed(request) };
-        let unknown = Error::UnknownStream { serial: request.stream.serial };
-        self.registry.heap(request.stream.home).map(|heap| (heap, units)).ok_or(unknown)
+        // A stream whose captures must be asked for has a home that is no heap's.
+        match (request.plain_units(), self.registry.heap(request.stream.home)) {
+            (Some(units), Some(heap)) => Ok((heap, units)),
+            _ => self.resolve_placed(request),
+        }
     }
 
     #[cold]

@@ -19,4 +19,6 @@ mod sizes;
 mod sleep;
 mod speed;
 mod streams;
+mod swap;
+mod survey;
 mod watchdog;

@@ -175,6 +175,8 @@ typedef struct stitchpool_settings {
     uint64_t decay_us;          /* memory not needed for so long may be given back */
     int32_t handle_kind;
     int32_t stream_waits;       /* 1: a stream may be made to wait for another's frees; 0: never */
+    int32_t open_to_peers;      /* 1: every device of the pool that can reach a block may use it; 0: those asked for */
+    uint32_t reserved;
 } stitchpool_settings;
 
 /* What a trim has done. */
@@ -210,6 +212,14 @@ stitchpool_status stitchpool_pool_destroy_leaking(stitchpool_pool *pool);
 stitchpool_status stitchpool_trim(const stitchpool_pool *pool, stitchpool_trimmed *trimmed);
 /* The same, after the streams have done what is queued so far: each for wait_max_us at most. */
 stitchpool_status stitchpool_trim_and_wait(const stitchpool_pool *pool, stitchpool_trimmed *trimmed);
+
+/*
+ * From now on the pool holds at most so many bytes of a device; STITCHPOOL_ALL: all it has. What it
+ * holds above that stays until it is trimmed.
+ */
+stitchpool_status stitchpool_limit_set(const stitchpool_pool *pool, int32_t device, uint64_t limit_bytes);
+/* From now on physical_peak_bytes of a device counts anew, from what is held now. */
+stitchpool_status stitchpool_peaks_reset(const stitchpool_pool *pool, int32_t device);
 
 /* ---- Streams ---- */
 
@@ -360,6 +370,15 @@ typedef struct stitchpool_segment {
     uint32_t reserved;
 } stitchpool_segment;
 
+/* A run of addresses with memory of one device behind it, which serves one stream. */
+typedef struct stitchpool_range {
+    void *address;
+    uint64_t bytes;
+    void *raw_stream;
+    int32_t device;
+    uint32_t reserved;
+} stitchpool_range;
+
 stitchpool_status stitchpool_pool_stats(const stitchpool_pool *pool, stitchpool_stats *stats);
 stitchpool_status stitchpool_pool_device_stats(const stitchpool_pool *pool, int32_t device,
                                                stitchpool_device_stats *stats);
@@ -375,6 +394,9 @@ stitchpool_status stitchpool_pool_devices(const stitchpool_pool *pool, int32_t *
 /* Every piece of memory behind `bytes` from `address` on, which lie in one live block. */
 stitchpool_status stitchpool_segments(const stitchpool_pool *pool, const void *address, uint64_t bytes,
                                       stitchpool_segment *segments, size_t capacity, size_t *count);
+/* Every run of addresses that has memory, in address order: live, free and pending bytes alike. */
+stitchpool_status stitchpool_ranges(const stitchpool_pool *pool, stitchpool_range *ranges, size_t capacity,
+                                    size_t *count);
 /*
  * The address ranges that have memory, one line each: the first address, and one letter a granule (A for
  * device 0, B for device 1 and so on, h for the host, . where memory was taken away). The text ends with
@@ -385,6 +407,35 @@ stitchpool_status stitchpool_pictures(const stitchpool_pool *pool, char *text, s
 /* The live block that holds an address. `bytes` may be null. */
 stitchpool_status stitchpool_block_of(const stitchpool_pool *pool, const void *address, void **start,
                                       uint64_t *bytes);
+
+/* ---- PyTorch ---- */
+
+/*
+ * For torch.cuda.memory.CUDAPluggableAllocator, with the signatures that it demands. They use one pool of
+ * the process, which is opened on CUDA when memory is first asked for, and stays to the end.
+ * `raw_stream` is a cudaStream_t that lives.
+ */
+
+/* Null for 0 bytes and on a refusal, which a torch.cuda.MemPool takes for want of memory. */
+void *stitchpool_torch_malloc(size_t bytes, int32_t device, void *raw_stream);
+/*
+ * For whole-process use, where PyTorch does not look for null: a refusal is raised, if that was set up,
+ * and so is a request on a stream that is being captured.
+ */
+void *stitchpool_torch_malloc_or_raise(size_t bytes, int32_t device, void *raw_stream);
+/* A pointer that the pool does not know is a line on stderr. */
+void stitchpool_torch_free(void *address, size_t bytes, int32_t device, void *raw_stream);
+/* The block is used on this stream of its own device too. */
+void stitchpool_torch_record_stream(void *address, void *raw_stream);
+/* As stitchpool_trim. */
+void stitchpool_torch_empty_cache(void);
+
+/* Throws an exception with these words. The type of c10::detail::torchCheckFail, which is one. */
+typedef void (*stitchpool_raise)(const char *function, const char *file, uint32_t line, const char *words);
+/* Calls `raise` for each refusal of stitchpool_torch_malloc_or_raise from now on; null: answers null. */
+stitchpool_status stitchpool_torch_raise_with(stitchpool_raise raise);
+/* The pool of the process; opens it if it is not there yet. */
+stitchpool_status stitchpool_torch_pool(stitchpool_pool **pool);
 
 #ifdef __cplusplus
 }

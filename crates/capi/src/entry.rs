@@ -4,7 +4,9 @@
 pub mod alloc;
 pub mod driver;
 pub mod free;
+pub mod limits;
 pub mod look;
 pub mod pool;
 pub mod stream;
+pub mod torch;
 pub mod version;

@@ -8,9 +8,11 @@ use stitchpool_pool::Error as PoolError;
 
 /// A refusal of this library. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) status: Status,
-    pub(crate) words: String,
+pub struct Refusal {
+    /// What C is answered.
+    pub status: Status,
+    /// What people are told: the value, the limit, what to do.
+    pub words: String,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;

@@ -63,6 +63,11 @@ impl Stock {
         self.shelves.get(&(device, kind)).into_iter().flatten().map(|(&bytes, handles)| (bytes, handles.len()))
     }
 
+    /// Every idle handle, by device, kind and size.
+    pub fn handles(&self) -> impl Iterator<Item = &Arc<PhysicalHandle>> {
+        self.shelves.values().flat_map(|sizes| sizes.values().flatten())
+    }
+
     /// Idle bytes of `device`.
     #[must_use]
     pub fn bytes(&self, device: DeviceId) -> u64 {

@@ -20,6 +20,8 @@ pub struct Cli {
 pub enum Command {
     /// Plays recorded allocation traces through the pool and says how well it did.
     Replay(ReplayArgs),
+    /// Plays recorded allocation traces and makes a page of HTML that shows where memory stood, and when.
+    Report(ReportArgs),
     /// Allocates, uses and frees at random from several threads, and sees whether every byte stays.
     Stress(StressArgs),
     /// Tells of the driver, the devices, what they support, and this machine's limits.
@@ -70,6 +72,17 @@ pub struct ReplayArgs {
     /// Prints one JSON object a file.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `stitchpool report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// What to play, and how.
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    /// Where to put the page. It holds all it needs: no other file, no network.
+    #[arg(short, long, value_name = "PAGE", default_value = "report.html")]
+    pub output: PathBuf,
 }
 
 /// `stitchpool stress`.

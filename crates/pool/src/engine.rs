@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stitchpool_chunks::{Origin, Placement, Stock};
-use stitchpool_driver::{Address, DeviceId, Driver, Grant, Link, Rights};
+use stitchpool_driver::{Address, DeviceId, DeviceInfo, Driver, Grant, Link, Rights};
 
 /// The pool itself.
 pub(crate) struct Engine {
@@ -186,16 +186,31 @@ impl Engine {
         let places = key.placement.devices();
         let named = std::iter::once(device).chain(places.iter().copied()).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
-        users.sort_unstable();
-        users.dedup();
         for &reader in &users {
-            for &owner in &places {
-                if self.origin.driver().link(reader, owner)? == Link::None {
-                    return Err(Error::Unreachable { reader, owner });
+            if let Some(owner) = self.unreachable(reader, &places)? {
+                return Err(Error::Unreachable { reader, owner });
+            }
+        }
+        if self.settings.open_to_peers {
+            for &peer in self.devices.keys().filter(|device| !device.is_host()) {
+                if self.unreachable(peer, &places)?.is_none() {
+                    users.push(peer);
                 }
             }
         }
+        users.sort_unstable();
+        users.dedup();
         Ok(users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect())
+    }
+
+    /// The first of the places that a device cannot reach.
+    fn unreachable(&self, reader: DeviceId, places: &[DeviceId]) -> Result<Option<DeviceId>> {
+        for &owner in places {
+            if self.origin.driver().link(reader, owner)? == Link::None {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
     }
 
     #[inline]
@@ -244,6 +259,11 @@ impl Engine {
             let known: Vec<String> = self.devices.keys().map(ToString::to_string).collect();
             Error::UnknownDevice { device, known: known.join(", ") }
         })
+    }
+
+    /// All the memory a device has, as far as the driver tells without a context.
+    pub(crate) fn total_bytes(&self, device: DeviceId) -> Result<u64> {
+        total_bytes(&self.origin, &self.origin.driver().devices()?, device)
     }
 
     pub(crate) fn granule_bytes(&self) -> u64 {
@@ -341,10 +361,7 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
     }
     let mut devices = BTreeMap::new();
     for id in wanted {
-        // Asking a GPU for its free memory would make a context there; its size is known without.
-        let info = listed.iter().find(|info| info.id == id);
-        let total_bytes =
-            info.map_or_else(|| driver.memory(id).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?;
+        let total_bytes = total_bytes(origin, &listed, id)?;
         let limit_bytes = settings.limit_bytes.map_or(total_bytes, |limit| limit.min(total_bytes));
         let limit_bytes = limit_bytes - limit_bytes % granule_bytes;
         if limit_bytes == 0 {
@@ -356,4 +373,11 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
         devices.insert(id, DeviceLimits { granule_bytes, limit_bytes });
     }
     Ok(devices)
+}
+
+/// Asking a GPU for its free memory would make a context there; its size is known without.
+fn total_bytes(origin: &Origin, listed: &[DeviceInfo], device: DeviceId) -> Result<u64> {
+    let info = listed.iter().find(|info| info.id == device);
+    Ok(info
+        .map_or_else(|| origin.driver().memory(device).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?)
 }

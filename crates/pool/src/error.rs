@@ -80,6 +80,14 @@ pub enum Error {
         /// What it may hold.
         limit_bytes: u64,
     },
+    /// Two ranges that are not laid out alike cannot exchange their memory.
+    #[error("the ranges have {} and {} handles, {} and {} bytes: only ranges of the same layout can exchange their memory; allocate both with the same request, or give both the same handle size", handles.0, handles.1, bytes.0, bytes.1)]
+    Layout {
+        /// How many handles each has.
+        handles: (u64, u64),
+        /// How long each is.
+        bytes: (u64, u64),
+    },
     /// A backup that cannot be: the place is the memory's own, or cannot be reached.
     #[error("{0}")]
     Backup(String),

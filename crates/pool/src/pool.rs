@@ -13,6 +13,8 @@ use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::sleep::Suspended;
 use crate::stats::Stats;
+use crate::swap::Migrated;
+use crate::survey::Survey;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use crate::wake::Resumed;
@@ -20,7 +22,7 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stitchpool_chunks::{Placement, Segment};
-use stitchpool_driver::{Address, Driver, RawStream};
+use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 
 /// A memory pool over stitched ranges of one or more devices.
 ///
@@ -56,6 +58,10 @@ impl Pool {
     /// [`Error::TooMany`].
     pub fn arena(&self, name: &str) -> Result<ArenaId> {
         self.engine.mapper.lock().arenas.named(name)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
@@ -242,6 +248,25 @@ impl Pool {
         self.engine.resume(scope)
     }
 
+    /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.
+    /// Waits and is refused as [`suspend`](Self::suspend) is.
+    ///
+    /// # Errors
+    /// As [`suspend`](Self::suspend); [`Error::Unreachable`] where a device with rights cannot reach the new
+    /// memory; [`Error::Limit`] or the driver's where there is no room. All is then where it was.
+    pub fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
+        self.engine.migrate(scope, device)
+    }
+
+    /// Exchanges the memory behind two blocks or ranges with handles of their own and of the same layout:
+    /// nothing is copied, each finds at its address what was at the other's. Rights stay with the addresses.
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate); [`Error::Layout`]. All is then where it was.
+    pub fn exchange(&self, one: Scope, other: Scope) -> Result<()> {
+        self.engine.exchange(one, other)
+    }
+
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may
     /// use the pool. As long as any says that it has freed something, the request is tried again
     /// and, where that was not enough, told again.
@@ -286,6 +311,13 @@ impl Pool {
     pub fn check(&self) -> std::result::Result<(), String> {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         check::check(&self.engine.mapper.lock(), &heaps)
+    }
+
+    /// What stands where now: every slot with its memory and what its bytes are used for, and every idle handle.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        Survey::of(&self.engine.mapper.lock(), &heaps)
     }
 
     /// The address ranges that have memory, one line each: its first address, and one letter a

@@ -20,6 +20,9 @@ pub struct Settings {
     /// Whether a stream may be made to wait for another's frees when memory is short. Streams whose
     /// kernels wait for each other could deadlock: turn it off for them.
     pub stream_waits: bool,
+    /// Whether every device of the pool that can reach a block's memory may use it, not only the stream's
+    /// own and those a request names.
+    pub open_to_peers: bool,
     /// How long the CPU may wait for pending memory before a request fails.
     pub wait_max: Duration,
     /// A stream's frees are sealed at most this often, so that their passing is known in time.
@@ -60,6 +63,7 @@ impl Default for Settings {
             handle_bytes_max: 64 << 20,
             kind: HandleKind::Private,
             stream_waits: true,
+            open_to_peers: false,
             wait_max: Duration::from_secs(10),
             seal_pause: Duration::from_millis(2),
             decay: Duration::from_secs(60),

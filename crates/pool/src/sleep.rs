@@ -35,17 +35,17 @@ pub struct Suspended {
     pub not_yet_visible_bytes: u64,
 }
 
-/// A slot that is to fall asleep, and what is in use of it.
-#[derive(Debug)]
-struct Bed {
-    heap: u32,
-    at: Address,
-    bytes: u64,
-    device: DeviceId,
+/// A slot whose memory is to leave it, and what is in use of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bed {
+    pub(crate) heap: u32,
+    pub(crate) at: Address,
+    pub(crate) bytes: u64,
+    pub(crate) device: DeviceId,
     /// The default stream of the device whose stream owns the heap: it has rights on the slot.
-    stream: RawStream,
+    pub(crate) stream: RawStream,
     /// From address to address, in order.
-    runs: Vec<(u64, u64)>,
+    pub(crate) runs: Vec<(u64, u64)>,
 }
 
 /// For each bed where its content waits, and the trays among those places.
@@ -144,8 +144,7 @@ impl Engine {
 
     fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
         let users = self.users_of(ground);
-        // The long wait, with no lock held: others go on.
-        users.iter().try_for_each(|&device| synchronize(&self.origin, device))?;
+        self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "suspend")?;
         self.allow_backup(&mapper, ground, backup)?;
@@ -176,6 +175,11 @@ impl Engine {
         let not_yet_visible_bytes = self.await_visible(&free_before);
         tracing::info!(ground.title, released_bytes, backup_bytes, not_yet_visible_bytes, "suspended");
         Ok(Suspended { already: false, released_bytes, backup_bytes, not_yet_visible_bytes })
+    }
+
+    /// Waits until all work of these devices is done, with no lock held: others go on meanwhile.
+    pub(crate) fn await_all(&self, users: &[DeviceId]) -> Result<()> {
+        users.iter().try_for_each(|&device| Ok(synchronize(&self.origin, device)?))
     }
 
     /// Brings all that is known up to date with what the GPU has done, which is all: no work on the devices
@@ -214,7 +218,7 @@ impl Engine {
     }
 
     /// Gives back handles of the ground that nothing is live in.
-    fn release_idle(&self, mapper: &mut Mapper, ground: &Ground) -> Result<()> {
+    pub(crate) fn release_idle(&self, mapper: &mut Mapper, ground: &Ground) -> Result<()> {
         for heap in self.heaps_on(ground) {
             let idle: Vec<(Address, u64)> = {
                 let core = heap.core.lock();
@@ -241,7 +245,7 @@ impl Engine {
     }
 
     /// The slots that are to fall asleep, in address order.
-    fn beds(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
+    pub(crate) fn beds(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
         let mut used: BTreeMap<u32, (RawStream, Vec<(u64, u64)>)> = BTreeMap::new();
         for heap in self.heaps_on(ground) {
             let core = heap.core.lock();

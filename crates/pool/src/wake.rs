@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Gives the driver all that nobody uses on a device.
-    fn relinquish(&self, mapper: &mut Mapper, device: DeviceId) {
+    pub(crate) fn relinquish(&self, mapper: &mut Mapper, device: DeviceId) {
         self.seal_all(mapper);
         mapper.poll_clocks();
         mapper.drop_idle_trays(Some(device));

@@ -13,13 +13,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("capi", &["pool", "chunks", "driver"]),
     ("cli", &["pool", "chunks", "driver", "trace"]),
+    ("python", &["capi", "cli", "pool", "driver"]),
     ("stitchpool", &["pool", "chunks", "driver"]),
     ("parity", &["cuda-sys"]),
     ("tidy", &[]),
 ];
 
 /// Where code may be unsafe: the raw interface, the drivers, the owners, the one file of the pool that
-/// scans rows, and the two files of the program that queue work of its own.
+/// scans rows, the two files of the program that queue work of their own, and those of the Python face that take
+/// streams from callers and lend bytes to the interpreter.
 const UNSAFE: &[&str] = &[
     "crates/cuda-sys/",
     "crates/driver/",
@@ -34,6 +36,8 @@ const UNSAFE: &[&str] = &[
     "crates/chunks/src/reservation.rs",
     "crates/chunks/src/run.rs",
     "crates/pool/src/scan.rs",
+    "python/src/block.rs",
+    "python/src/stream.rs",
 ];
 
 /// Names that say nothing.

@@ -175,7 +175,7 @@ fn where_there_is_no_gpu_the_driver_cuda_is_refused_with_a_remedy() {
 fn help_names_every_command() {
     let help = run(&["--help"]);
     assert_eq!(help.status, 0);
-    for command in ["replay", "stress", "info"] {
+    for command in ["replay", "report", "stress", "info"] {
         assert!(help.stdout.contains(command), "{}", help.stdout);
         assert_eq!(run(&[command, "--help"]).status, 0);
     }

@@ -6,4 +6,5 @@ mod book;
 mod info;
 mod program;
 mod replay;
+mod report;
 mod stress;

@@ -12,6 +12,7 @@ chapters! {
     Streams = "../docs/src/streams.md";
     Devices = "../docs/src/devices.md";
     Capture = "../docs/src/capture.md";
+    Migrate = "../docs/src/migrate.md";
     Suspend = "../docs/src/suspend.md";
     Oversubscription = "../docs/src/oversubscription.md";
     Loop = "../docs/src/guides/rl.md";

@@ -184,7 +184,9 @@ impl Engine {
     /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.
     pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId) -> Result<Arc<[Grant]>> {
         let places = key.placement.devices();
-        let named = std::iter::once(device).chain(places.iter().copied()).chain(key.readers.iter().copied());
+        // Host memory makes no CPU a user: that could reach no device that the block spills from.
+        let owners = places.iter().copied().filter(|place| !place.is_host());
+        let named = std::iter::once(device).chain(owners).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
         for &reader in &users {
             if let Some(owner) = self.unreachable(reader, &places)? {

@@ -19,6 +19,6 @@ mod sizes;
 mod sleep;
 mod speed;
 mod streams;
-mod swap;
 mod survey;
+mod swap;
 mod watchdog;

@@ -17,7 +17,8 @@ pub struct Survey {
     pub idle: Vec<SurveyedHandle>,
 }
 
-/// A place in a chain. Live, pending and free bytes of a current slot add up to its length; of all others they are 0.
+/// A place in a chain. Live, pending and free bytes of a current or sleeping slot add up to its length; of all others
+/// they are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurveyedSlot {
     /// Its first address.
@@ -43,6 +44,8 @@ pub enum SlotState {
     Current,
     /// Its handle was moved elsewhere, and still stands here until the GPU is past it.
     Stale,
+    /// Its blocks are suspended: nothing stands here until they resume.
+    Asleep,
     /// Nothing stands here any more.
     Hole,
     /// The driver refused to take the memory back; the address is gone for good.
@@ -88,6 +91,7 @@ impl SurveyedSlot {
         let state = match slot {
             Slot::Current { .. } => SlotState::Current,
             Slot::Stale { .. } => SlotState::Stale,
+            Slot::Asleep { .. } => SlotState::Asleep,
             Slot::Hole(_) => SlotState::Hole,
             Slot::Lost { .. } => SlotState::Lost,
         };

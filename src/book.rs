@@ -18,4 +18,5 @@ chapters! {
     Loop = "../docs/src/guides/rl.md";
     Server = "../docs/src/guides/inference.md";
     Rust = "../docs/src/guides/rust.md";
+    Readme = "../README.md";
 }

@@ -5,8 +5,10 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod capture;
 mod faults;
 mod growth;
+mod holds;
 mod limit;
 mod messages;
 mod pools;

@@ -2,7 +2,7 @@
 
 use crate::{Mapping, PhysicalHandle, Vacancy};
 use std::sync::Arc;
-use stitchpool_driver::{Error, ErrorKind, Grant, Result, Verb};
+use stitchpool_driver::{Address, Error, ErrorKind, Grant, Result, Verb};
 
 /// Why a run was not made, and what is left of the vacancy it was to stand in: one piece iff it was
 /// undone in full. What could not be undone is in quarantine.
@@ -24,6 +24,20 @@ pub fn map_run(
     handles: Vec<Arc<PhysicalHandle>>,
     grants: &[Grant],
 ) -> std::result::Result<(Vec<Mapping>, Option<Vacancy>), RunFailure> {
+    let grants: Arc<[Grant]> = grants.into();
+    map_run_by(vacancy, handles, |_| grants.clone())
+}
+
+/// As [`map_run`], where who gets rights depends on the place: one driver call for neighbours with the
+/// same grants.
+///
+/// # Errors
+/// As [`map_run`].
+pub fn map_run_by(
+    vacancy: Vacancy,
+    handles: Vec<Arc<PhysicalHandle>>,
+    grants_at: impl Fn(Address) -> Arc<[Grant]>,
+) -> std::result::Result<(Vec<Mapping>, Option<Vacancy>), RunFailure> {
     let wanted_bytes: u64 = handles.iter().map(|handle| handle.bytes()).sum();
     if wanted_bytes > vacancy.bytes() {
         let detail = format!("handles of {wanted_bytes} bytes do not fit a vacancy of {} bytes", vacancy.bytes());
@@ -44,7 +58,8 @@ pub fn map_run(
             Err((error, low)) => return Err(undo(error, run, [Some(low), rest])),
         }
     }
-    match open(&run, grants) {
+    let parts = run.chunk_by(|a, b| grants_at(a.at()) == grants_at(b.at()));
+    match parts.into_iter().try_for_each(|part| open(part, &grants_at(part[0].at()))) {
         Ok(()) => Ok((run, rest)),
         Err(error) => Err(undo(error, run, [rest, None])),
     }

@@ -3,6 +3,7 @@
 
 use crate::backup::Content;
 use crate::clock::Fence;
+use crate::overrides::Overrides;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
 use stitchpool_driver::{Address, DeviceId, Error, Grant};
@@ -17,6 +18,8 @@ pub(crate) struct Chain {
     heap: u32,
     /// In address order, without a gap from `at` on.
     slots: Vec<Slot>,
+    /// Who has rights here, over what the heap gives.
+    pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
 }
@@ -38,6 +41,8 @@ pub(crate) enum Slot {
         /// Points after which no work uses these addresses.
         fences: Vec<Fence>,
     },
+    /// A view of a handle that is current elsewhere, in a block that the view holds.
+    Viewed(Mapping),
     /// Its blocks are suspended: nothing stands here, and its bytes are in blocks and extents of the heap.
     Asleep {
         /// The place that is kept for them.
@@ -81,7 +86,7 @@ impl Slot {
 
     pub(crate) fn at(&self) -> Address {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.at(),
             Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.at(),
             Self::Lost { at, .. } => *at,
         }
@@ -89,7 +94,7 @@ impl Slot {
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.bytes(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.bytes(),
             Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.bytes(),
             Self::Lost { bytes, .. } => *bytes,
         }
@@ -102,7 +107,7 @@ impl Slot {
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => Some(mapping),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
             Self::Hole(_) | Self::Asleep { .. } | Self::Lost { .. } => None,
         }
     }
@@ -114,13 +119,21 @@ impl Slot {
             _ => None,
         }
     }
+
+    /// The mapping, if a block or a view uses it here.
+    pub(crate) const fn in_use(&self) -> Option<&Mapping> {
+        match self {
+            Self::Current { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
 }
 
 impl Chain {
     /// A chain without slots over a vacancy of which the last granule stays empty.
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
         let end = Address(vacancy.end().0 - granule_bytes);
-        Self { at: vacancy.at(), end, heap, slots: Vec::new(), tail: Some(vacancy) }
+        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights: Overrides::default(), tail: Some(vacancy) }
     }
 
     pub(crate) const fn at(&self) -> Address {
@@ -133,6 +146,11 @@ impl Chain {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// Who gets rights on what is mapped at `at`, where the heap gives `given`.
+    pub(crate) fn grants_at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
+        self.rights.at(at, given)
     }
 
     /// Where the next slot would begin.
@@ -224,12 +242,12 @@ impl Chain {
         self.slots.get_mut(index).filter(|slot| slot.at() == at)
     }
 
-    /// The slot at `at` loses its handle to an alias elsewhere.
+    /// The slot at `at` loses its handle to an alias elsewhere, or its view is gone.
     pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
         let Some(slot) = self.slot_mut(at) else { return };
         let lost = Slot::Lost { at, bytes: slot.bytes() };
         *slot = match std::mem::replace(slot, lost) {
-            Slot::Current { mapping, .. } => Slot::Stale { mapping, fences },
+            Slot::Current { mapping, .. } | Slot::Viewed(mapping) => Slot::Stale { mapping, fences },
             other => other,
         };
     }

@@ -1,5 +1,6 @@
 //! What a miss is about: the request, the heap it missed in, and what may be done for it.
 
+use crate::clock::Clock;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
 use crate::unit::{UNIT_BYTES, bytes_of};
@@ -16,6 +17,8 @@ pub(crate) struct Job<'a> {
     /// How many of the placement's further devices may be used already.
     pub(crate) fallbacks: usize,
     pub(crate) waits: Waits,
+    /// Iff nothing may be done for it that a capture does not stand: only new memory and idle handles then.
+    pub(crate) captured: bool,
     /// What a device turned out to have at most, where its driver refused.
     pub(crate) ceilings: BTreeMap<DeviceId, u64>,
 }
@@ -28,6 +31,14 @@ pub(crate) enum Waits {
     Stream,
     /// The CPU waits.
     Cpu,
+}
+
+impl Waits {
+    /// What a request may cause as a rule: `stream_waits` is the setting. A stream that a capture keeps quiet
+    /// is not made to wait.
+    pub(crate) fn gentle(stream_waits: bool, taker: &Clock) -> Self {
+        if stream_waits && !taker.is_quiet() { Self::Stream } else { Self::None }
+    }
 }
 
 impl Job<'_> {

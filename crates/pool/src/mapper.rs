@@ -4,21 +4,23 @@
 use crate::arena::Arenas;
 use crate::backup::Content;
 use crate::budget::Budget;
+use crate::capture::Captures;
 use crate::chain::{Chain, Held, Slot};
 use crate::clock::{Clock, Fence};
 use crate::doubt::Doubt;
 use crate::error::Error as PoolError;
-use crate::heap::Heap;
+use crate::heap::{Core, Heap};
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
+use crate::pins::Pins;
 use crate::settings::Settings;
 use crate::space::Space;
 use crate::tray::Trays;
 use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock};
-use stitchpool_driver::{Address, DeviceId, Error};
+use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock, Vacancy};
+use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Verb};
 
 /// The state that misses, trims and retirement change.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct Mapper {
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
     pub(crate) arenas: Arenas,
+    pub(crate) captures: Captures,
+    pub(crate) pins: Pins,
     /// Where backups lie, and trays kept for the next.
     pub(crate) trays: Trays,
     /// While there is any, nothing is unmapped.
@@ -60,6 +64,11 @@ pub(crate) struct MapperCounts {
 }
 
 impl Mapper {
+    /// Whether a heap's free memory is a graph's, which uses it whenever it is replayed.
+    pub(crate) fn serves_graph(&self, core: &Core) -> bool {
+        core.tenant.as_ref().is_some_and(|tenant| self.captures.is_graph(tenant.key.arena))
+    }
+
     /// The chain that holds `address`.
     pub(crate) fn chain_holding(&self, address: u64) -> Option<&Chain> {
         self.chains.range(..=address).next_back().map(|(_, chain)| chain)
@@ -72,6 +81,54 @@ impl Mapper {
     /// The slot that holds `address`.
     pub(crate) fn slot_holding(&self, address: u64) -> Option<&Slot> {
         self.chain_holding(address)?.slot_holding(Address(address))
+    }
+
+    /// The slots that have a byte in `[start, end)`, which lies in one chain; in address order.
+    pub(crate) fn slots_over(&self, start: Address, end: Address) -> impl Iterator<Item = &Slot> {
+        let slots = self.chain_holding(start.0).map(Chain::slots).unwrap_or_default();
+        let first = slots.partition_point(|slot| slot.end() <= start);
+        slots[first..].iter().take_while(move |slot| slot.at() < end)
+    }
+
+    /// A new chain for `bytes` of one heap, or of views, and all its room: [`Chain::fill`] follows, or
+    /// [`Mapper::put_back_room`]. `growing`: it shall have room to grow, as long as addresses are many.
+    pub(crate) fn open_chain(&mut self, bytes: u64, growing: bool, heap: u32) -> Result<(u64, Vacancy), Error> {
+        let granule_bytes = self.granule_bytes();
+        let needed_bytes = bytes + granule_bytes;
+        let roomy = growing && self.space.is_roomy(needed_bytes);
+        let wanted_bytes = if roomy { self.space.generous_bytes(needed_bytes) } else { needed_bytes };
+        let found = self.space.take(wanted_bytes, heap).and_then(|vacancy| {
+            let mut chain = Chain::new(vacancy, heap, granule_bytes);
+            let at = chain.at().0;
+            let room = chain.take_gap(at)?;
+            self.chains.insert(at, chain);
+            Some((at, room))
+        });
+        found.ok_or_else(|| {
+            let free_bytes = self.space.free_bytes();
+            let detail = format!(
+                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
+            );
+            Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes)
+        })
+    }
+
+    /// After a failed mapping: the chain gets its room at `start` again, or what was left of it.
+    pub(crate) fn put_back_room(&mut self, chain: u64, start: u64, vacancies: Vec<Vacancy>) {
+        let Some(standing) = self.chains.get_mut(&chain) else { return };
+        standing.put_back(start, vacancies);
+        if standing.slots().is_empty()
+            && let Some(vacancy) = self.chains.remove(&chain).and_then(Chain::into_vacancy)
+        {
+            self.space.give_back(vacancy);
+        }
+    }
+
+    /// Where the view that `address` lies in ends, if it lies in one.
+    pub(crate) fn view_end(&self, address: Address) -> Option<Address> {
+        let viewed = |slot: &&Slot| matches!(slot, Slot::Viewed(_));
+        let end = self.chain_holding(address.0)?.slots().iter().filter(viewed).map(Slot::end).next_back()?;
+        (address < end).then_some(end)
     }
 
     /// The granule of the pool's handles and chains: the same on all its devices.
@@ -199,7 +256,8 @@ impl Mapper {
     pub(crate) fn own_bytes(&self) -> u64 {
         let slots: usize = self.chains.values().map(|chain| chain.slots().len()).sum();
         let slot = size_of::<Slot>() + size_of::<PhysicalHandle>() + 2 * size_of::<usize>();
-        (slots * slot + self.chains.len() * size_of::<Chain>() + self.stale.len() * size_of::<Address>()) as u64
+        let stale = self.stale.len() * size_of::<Address>();
+        (slots * slot + self.chains.len() * size_of::<Chain>() + stale) as u64 + self.pins.own_bytes()
     }
 
     /// Releases idle handles of a device (or of all) and says how many bytes.

@@ -2,7 +2,7 @@
 //! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
 
 use crate::candidate::{Wanted, fences, is_ready};
-use crate::chain::{Chain, Slot};
+use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
@@ -13,8 +13,8 @@ use crate::taken::{Taken, put_back, take};
 use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
-use stitchpool_driver::{Address, Error, ErrorKind, HandleSpec, Verb};
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run_by};
+use stitchpool_driver::{Address, Error, HandleSpec};
 
 /// How carrying out a plan ended.
 #[derive(Debug)]
@@ -104,10 +104,11 @@ impl<'a> Stitch<'a> {
         self.provide(&plan.steps)?;
         let (room, vacancy) = self.find_room(plan)?;
         let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
-        match map_run(vacancy, handles, &self.job.tenant.grants) {
+        let rights = self.mapper.chains.get(&room.chain).map(|chain| chain.rights.clone()).unwrap_or_default();
+        match map_run_by(vacancy, handles, |at| rights.at(at, &self.job.tenant.grants)) {
             Ok((run, rest)) => Ok(self.commit(plan.place, room, run, rest)),
             Err(failure) => {
-                self.put_back_room(room, failure.vacancies);
+                self.mapper.put_back_room(room.chain, room.start, failure.vacancies);
                 Err(Setback::Refused(failure.error))
             }
         }
@@ -239,35 +240,9 @@ impl<'a> Stitch<'a> {
             let vacancy = found.and_then(|chain| chain.take_gap(gap.start)).ok_or(Setback::Overtaken)?;
             return Ok((Room { chain, start: gap.start }, vacancy));
         }
-        let granule_bytes = self.mapper.granule_bytes();
-        let needed_bytes = bytes + granule_bytes;
-        // Room to grow in place is worth addresses, as long as there are many.
-        let roomy = self.mapper.space.is_roomy(needed_bytes);
-        let wanted_bytes = if roomy { self.mapper.space.generous_bytes(needed_bytes) } else { needed_bytes };
-        let vacancy = self.mapper.space.take(wanted_bytes, self.job.heap.index).ok_or_else(|| {
-            let free_bytes = self.mapper.space.free_bytes();
-            let detail = format!(
-                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
-            );
-            Setback::Refused(Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes))
-        })?;
-        let chain = Chain::new(vacancy, self.job.heap.index, granule_bytes);
-        let at = chain.at().0;
-        self.mapper.chains.insert(at, chain);
-        let found = self.mapper.chains.get_mut(&at);
-        let vacancy = found.and_then(|chain| chain.take_gap(at)).ok_or(Setback::Overtaken)?;
-        Ok((Room { chain: at, start: at }, vacancy))
-    }
-
-    /// After a failed mapping: the chain gets its room again, or what was left of it.
-    fn put_back_room(&mut self, room: Room, vacancies: Vec<Vacancy>) {
-        let Some(chain) = self.mapper.chains.get_mut(&room.chain) else { return };
-        chain.put_back(room.start, vacancies);
-        if chain.slots().is_empty()
-            && let Some(vacancy) = self.mapper.chains.remove(&room.chain).and_then(Chain::into_vacancy)
-        {
-            self.mapper.space.give_back(vacancy);
-        }
+        // Room to grow in place is worth addresses.
+        let (chain, vacancy) = self.mapper.open_chain(bytes, true, self.job.heap.index)?;
+        Ok((Room { chain, start: chain }, vacancy))
     }
 
     /// Everything stands: old slots become stale, new ones current, and the block is entered.

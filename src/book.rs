@@ -13,6 +13,7 @@ chapters! {
     Devices = "../docs/src/devices.md";
     Capture = "../docs/src/capture.md";
     Migrate = "../docs/src/migrate.md";
+    Views = "../docs/src/views.md";
     Suspend = "../docs/src/suspend.md";
     Oversubscription = "../docs/src/oversubscription.md";
     Loop = "../docs/src/guides/rl.md";

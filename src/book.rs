@@ -15,6 +15,7 @@ chapters! {
     Migrate = "../docs/src/migrate.md";
     Views = "../docs/src/views.md";
     Suspend = "../docs/src/suspend.md";
+    Growable = "../docs/src/growable.md";
     Oversubscription = "../docs/src/oversubscription.md";
     Loop = "../docs/src/guides/rl.md";
     Server = "../docs/src/guides/inference.md";

@@ -6,7 +6,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod capture;
+mod exclusive;
 mod faults;
+mod growable;
 mod growth;
 mod holds;
 mod limit;

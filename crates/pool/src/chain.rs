@@ -22,6 +22,8 @@ pub(crate) struct Chain {
     pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
+    /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
+    pub(crate) kept: bool,
 }
 
 /// A place in a chain.
@@ -133,7 +135,8 @@ impl Chain {
     /// A chain without slots over a vacancy of which the last granule stays empty.
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
         let end = Address(vacancy.end().0 - granule_bytes);
-        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights: Overrides::default(), tail: Some(vacancy) }
+        let rights = Overrides::default();
+        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights, tail: Some(vacancy), kept: false }
     }
 
     pub(crate) const fn at(&self) -> Address {
@@ -172,6 +175,45 @@ impl Chain {
             gaps.push(Gap { start: top, bytes: end - top });
         }
         gaps
+    }
+
+    /// Makes a gap begin at `start`, which lies in a hole or in the room at the end. False: it does not.
+    pub(crate) fn cut(&mut self, start: u64) -> bool {
+        if start >= self.top().0 {
+            let behind_bytes = start - self.top().0;
+            let Some(tail) = self.tail.take() else { return false };
+            let (hole, rest) = match tail.split(behind_bytes) {
+                Ok((low, high)) => (Some(low), high),
+                Err(whole) => (None, whole),
+            };
+            self.slots.extend(hole.map(Slot::Hole));
+            self.tail = Some(rest);
+            return self.top().0 == start;
+        }
+        let index = self.slots.partition_point(|slot| slot.end().0 <= start);
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let (at, bytes) = (slot.at(), slot.bytes());
+        match std::mem::replace(slot, Slot::Lost { at, bytes }) {
+            Slot::Hole(hole) => {
+                let halves = hole.split(start - at.0).map_or_else(|whole| vec![whole], |(low, high)| vec![low, high]);
+                self.slots.splice(index..=index, halves.into_iter().map(Slot::Hole));
+                true
+            }
+            other => {
+                self.slots[index] = other;
+                false
+            }
+        }
+    }
+
+    /// Whether slots can stand up to `end`.
+    pub(crate) fn reaches(&self, end: u64) -> bool {
+        end <= self.top().0 || (end <= self.end.0 && self.tail.as_ref().is_some_and(|tail| end <= tail.end().0))
+    }
+
+    /// Whether nothing is left of it that anybody has.
+    pub(crate) fn is_over(&self) -> bool {
+        self.slots.is_empty() && !self.kept
     }
 
     /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or

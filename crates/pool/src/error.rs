@@ -195,6 +195,44 @@ pub enum Error {
         /// Where the block ends.
         end: Address,
     },
+    /// A part of a growable buffer was named that reaches beyond its maximum.
+    #[error(
+        "{bytes} bytes from offset {offset_bytes} reach beyond the buffer's maximum of {max_bytes} bytes: make it with a larger one"
+    )]
+    BeyondMax {
+        /// Where the part begins, from the buffer's first address on.
+        offset_bytes: u64,
+        /// How long it was to be.
+        bytes: u64,
+        /// How long the buffer can become.
+        max_bytes: u64,
+    },
+    /// A part of a growable buffer was named that has no memory, or not everywhere.
+    #[error("no memory is behind offset {offset_bytes} of the growable buffer: back it first")]
+    NotBacked {
+        /// The first offset without memory.
+        offset_bytes: u64,
+    },
+    /// Part of a handle was to be given back.
+    #[error(
+        "offsets {start_bytes} to {end_bytes} of the buffer are one handle, and given back together: name all of it, or make the buffer with a smaller step"
+    )]
+    PartOfHandle {
+        /// Where the handle begins, from the buffer's first address on.
+        start_bytes: u64,
+        /// Where it ends.
+        end_bytes: u64,
+    },
+    /// Addresses that the driver would not take a mapping from.
+    #[error(
+        "{bytes} bytes of addresses from {at} are lost, because the driver refused to unmap what stood there: use another buffer"
+    )]
+    Lost {
+        /// Where they begin.
+        at: Address,
+        /// How many there are.
+        bytes: u64,
+    },
     /// The pool cannot hold more of something it counts.
     #[error("the pool has {count} {what} already, its limit: {remedy}")]
     TooMany {

@@ -90,37 +90,13 @@ impl Mapper {
         slots[first..].iter().take_while(move |slot| slot.at() < end)
     }
 
-    /// A new chain for `bytes` of one heap, or of views, and all its room: [`Chain::fill`] follows, or
-    /// [`Mapper::put_back_room`]. `growing`: it shall have room to grow, as long as addresses are many.
-    pub(crate) fn open_chain(&mut self, bytes: u64, growing: bool, heap: u32) -> Result<(u64, Vacancy), Error> {
-        let granule_bytes = self.granule_bytes();
-        let needed_bytes = bytes + granule_bytes;
-        let roomy = growing && self.space.is_roomy(needed_bytes);
-        let wanted_bytes = if roomy { self.space.generous_bytes(needed_bytes) } else { needed_bytes };
-        let found = self.space.take(wanted_bytes, heap).and_then(|vacancy| {
-            let mut chain = Chain::new(vacancy, heap, granule_bytes);
-            let at = chain.at().0;
-            let room = chain.take_gap(at)?;
-            self.chains.insert(at, chain);
-            Some((at, room))
-        });
-        found.ok_or_else(|| {
-            let free_bytes = self.space.free_bytes();
-            let detail = format!(
-                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
-            );
-            Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes)
-        })
-    }
-
     /// After a failed mapping: the chain gets its room at `start` again, or what was left of it.
     pub(crate) fn put_back_room(&mut self, chain: u64, start: u64, vacancies: Vec<Vacancy>) {
         let Some(standing) = self.chains.get_mut(&chain) else { return };
         standing.put_back(start, vacancies);
-        if standing.slots().is_empty()
-            && let Some(vacancy) = self.chains.remove(&chain).and_then(Chain::into_vacancy)
-        {
-            self.space.give_back(vacancy);
+        standing.recede();
+        if standing.is_over() {
+            self.close_chain(chain);
         }
     }
 
@@ -197,11 +173,8 @@ impl Mapper {
 
     /// Gives the addresses of a chain without slots back.
     fn drop_if_empty(&mut self, at: Address) {
-        let Some(chain) = self.chain_holding(at.0).filter(|chain| chain.slots().is_empty()) else { return };
-        let key = chain.at().0;
-        if let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
-            self.space.give_back(vacancy);
-        }
+        let Some(chain) = self.chain_holding(at.0).filter(|chain| chain.is_over()) else { return };
+        self.close_chain(chain.at().0);
     }
 
     /// Takes note of slots that a failed operation left mapped, and of what they shall be filled with.
@@ -221,6 +194,42 @@ impl Mapper {
                 Err(PoolError::Limit { device, asked_bytes: bytes, held_bytes, limit_bytes })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A new chain and all its room: [`Chain::fill`] follows, or [`Mapper::put_back_room`].
+    pub(crate) fn open_room(&mut self, bytes: u64, heap: u32, generous: bool) -> Result<(u64, Vacancy), Error> {
+        let chain = self.open_chain(bytes, heap, generous)?;
+        let room = self.chains.get_mut(&chain).and_then(|standing| standing.take_gap(chain));
+        let vacancy = room
+            .ok_or_else(|| Error::new(Verb::Reserve, ErrorKind::OutOfResources, "a new chain has no room").of(bytes))?;
+        Ok((chain, vacancy))
+    }
+
+    /// Takes addresses for a chain of at least `bytes`: generously, with room to grow in place, if asked to
+    /// and as long as addresses are many. Gives where it is.
+    pub(crate) fn open_chain(&mut self, bytes: u64, heap: u32, generous: bool) -> Result<u64, Error> {
+        let granule_bytes = self.granule_bytes();
+        let needed_bytes = bytes + granule_bytes;
+        let roomy = generous && self.space.is_roomy(needed_bytes);
+        let wanted_bytes = if roomy { self.space.generous_bytes(needed_bytes) } else { needed_bytes };
+        let vacancy = self.space.take(wanted_bytes, heap).ok_or_else(|| {
+            let free_bytes = self.space.free_bytes();
+            let detail = format!(
+                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
+            );
+            Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes)
+        })?;
+        let chain = Chain::new(vacancy, heap, granule_bytes);
+        let at = chain.at().0;
+        self.chains.insert(at, chain);
+        Ok(at)
+    }
+
+    /// Gives a chain's addresses back: it has no slots.
+    pub(crate) fn close_chain(&mut self, at: u64) {
+        if let Some(vacancy) = self.chains.remove(&at).and_then(Chain::into_vacancy) {
+            self.space.give_back(vacancy);
         }
     }
 

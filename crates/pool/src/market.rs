@@ -81,11 +81,8 @@ impl Market {
     /// The same without the free extents that the block will stand in.
     pub(crate) fn without(&self, place: Place) -> Self {
         let mut copy = self.clone();
-        if let Place::Gap { gap, start, behind_bytes, .. } = place {
-            let end = gap.end() + behind_bytes;
-            for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
-                supply.retain(|candidate| candidate.at + candidate.bytes <= start || candidate.at >= end);
-            }
+        for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
+            supply.retain(|candidate| !place.holds(candidate));
         }
         copy
     }

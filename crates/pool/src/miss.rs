@@ -28,9 +28,11 @@ impl Engine {
             heap,
             units,
             alignment_bytes,
+            part: None,
             fallbacks: 0,
             waits: Waits::gentle(self.settings.stream_waits, &tenant.clock),
             captured: false,
+            melted: false,
             ceilings: BTreeMap::new(),
             tenant,
         }
@@ -61,8 +63,11 @@ impl Engine {
         }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
-            if let Some(address) = job.take_free() {
+            if let Some(address) = job.take_free(&mapper) {
                 return Ok(address);
+            }
+            if let Some(part) = &job.part {
+                mapper.clear_stale(part)?;
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
@@ -105,7 +110,14 @@ impl Engine {
                     Stitched::Refused(error) => return Err(error.into()),
                 }
             }
-            if job.captured || !mapper.resort(&mut job, &mut resort, &mut waits) {
+            if job.captured {
+                break;
+            }
+            if resort >= Resort::Drained && self.melt(&mut mapper, &job, &plan, &mut waits) {
+                job.melted = true;
+                continue;
+            }
+            if !mapper.resort(&mut job, &mut resort, &mut waits) {
                 break;
             }
         }

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
+use crate::job::Job;
 use crate::listener::{Interest, Listener, ListenerId};
 use crate::pin::Pin;
 use crate::registry::{ASKED, Registry};
@@ -151,7 +152,11 @@ impl Pool {
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
     #[cold]
     fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
-        let job = || self.engine.job(heap, tenant.clone(), units, alignment_bytes);
+        self.serve(|| self.engine.job(heap, tenant.clone(), units, alignment_bytes))
+    }
+
+    /// Serves a job, with relief while memory is short.
+    pub(crate) fn serve<'a>(&self, job: impl Fn() -> Job<'a>) -> Result<u64> {
         let mut served = self.engine.serve(job());
         for told in 0..RELIEFS_MAX {
             let Err(Error::OutOfMemory(shortage)) = &served else { break };

@@ -78,7 +78,7 @@ impl Mapper {
     }
 
     /// Waits (the CPU) until stale mappings can go whose handles stand nowhere else.
-    fn drain_stale(&mut self, waits: &mut Vec<String>) {
+    pub(crate) fn drain_stale(&mut self, waits: &mut Vec<String>) {
         let orphans = self.stale.iter().filter_map(|at| match self.slot_holding(at.0) {
             Some(Slot::Stale { mapping, fences }) if !self.stands_elsewhere(mapping.handle()) => Some(fences.clone()),
             _ => None,

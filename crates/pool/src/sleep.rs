@@ -2,7 +2,7 @@
 //! transaction: until the commit each handle waits in its slot, and a refusal maps it again.
 
 use crate::arena::Wakefulness;
-use crate::backup::{Backup, Content, Part, Store};
+use crate::backup::{Backup, Content, Deposit, Store};
 use crate::chain::Slot;
 use crate::courier::{Courier, Load, Milestone};
 use crate::disk::DiskFile;
@@ -49,7 +49,7 @@ pub(crate) struct Bed {
 }
 
 /// For each bed where its content waits, and the trays among those places.
-type Stowed = (Vec<Vec<Part>>, Vec<Arc<Tray>>);
+type Stowed = (Vec<Vec<Deposit>>, Vec<Arc<Tray>>);
 
 /// Beds whose content is being copied.
 struct Batch {
@@ -309,7 +309,7 @@ impl Engine {
         }
     }
 
-    fn to_file(&self, bed: &Bed, to: (&Arc<DiskFile>, &mut File), offset: &mut u64) -> Result<Vec<Part>> {
+    fn to_file(&self, bed: &Bed, to: (&Arc<DiskFile>, &mut File), offset: &mut u64) -> Result<Vec<Deposit>> {
         let mut parts = Vec::new();
         for &(start, end) in &bed.runs {
             let mut at = start;
@@ -318,7 +318,7 @@ impl Engine {
                 let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
                 read(&self.origin, bed.stream.device, Address(at), &mut buffer)?;
                 let checksum = to.0.append(to.1, &buffer)?;
-                parts.push(Part { at, bytes, store: Store::File(to.0.clone(), *offset, checksum) });
+                parts.push(Deposit { at, bytes, store: Store::File(to.0.clone(), *offset, checksum) });
                 *offset += bytes;
                 at += bytes;
             }
@@ -327,7 +327,7 @@ impl Engine {
     }
 
     /// Copies the beds' content away and unmaps them, the one while the other.
-    fn lay_down(&self, mapper: &mut Mapper, beds: &[Bed], parts: &[Vec<Part>]) -> Result<()> {
+    fn lay_down(&self, mapper: &mut Mapper, beds: &[Bed], parts: &[Vec<Deposit>]) -> Result<()> {
         let origin = self.origin.clone();
         let mut courier = Courier::new(&origin);
         let mut under_way: VecDeque<Batch> = VecDeque::new();
@@ -485,7 +485,7 @@ struct Rack {
 
 impl Rack {
     /// Gives a bed's content places in trays.
-    fn stow(&mut self, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Part>> {
+    fn stow(&mut self, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Deposit>> {
         let mut parts = Vec::new();
         for &(start, end) in &bed.runs {
             let mut at = start;
@@ -498,7 +498,7 @@ impl Rack {
                 }
                 let Some(tray) = self.trays.last() else { continue };
                 let bytes = room_bytes.min(end - at);
-                parts.push(Part { at, bytes, store: Store::Tray(tray.clone(), self.used_bytes) });
+                parts.push(Deposit { at, bytes, store: Store::Tray(tray.clone(), self.used_bytes) });
                 self.used_bytes += bytes;
                 self.ahead_bytes -= bytes;
                 at += bytes;
@@ -509,7 +509,7 @@ impl Rack {
 }
 
 /// Everything is copied and unmapped: the handles go, and the slots hold their backup.
-fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Part>>, backup: &Backup) {
+fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Deposit>>, backup: &Backup) {
     for (bed, parts) in beds.into_iter().zip(parts) {
         let content = if *backup == Backup::Discard { Content::Discarded } else { Content::Parts(parts) };
         let held = mapper.chain_holding_mut(bed.at.0).and_then(|chain| chain.set_content(bed.at, content));

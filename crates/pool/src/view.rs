@@ -210,7 +210,7 @@ impl Mapper {
     /// Maps handles at new addresses that are a view's.
     fn stand(&mut self, handles: Vec<Arc<PhysicalHandle>>, grants: &[Grant]) -> Result<Address> {
         let bytes: u64 = handles.iter().map(|handle| handle.bytes()).sum();
-        let (chain, vacancy) = self.open_chain(bytes, false, VIEWS)?;
+        let (chain, vacancy) = self.open_room(bytes, VIEWS, false)?;
         match map_run(vacancy, handles, grants) {
             Ok((run, rest)) => {
                 if let Some(chain) = self.chains.get_mut(&chain) {

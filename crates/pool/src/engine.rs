@@ -14,12 +14,12 @@ use crate::order::Order;
 use crate::overrides::{over, positive};
 use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
-use crate::request::Request;
+use crate::request::{BLOCK_BYTES_MAX, Request};
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space, VIEWS};
 use crate::stats::{DeviceStats, Stats};
 use crate::tray::Trays;
-use crate::unit::{UNIT_BYTES, bytes_of, units_of};
+use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -55,8 +55,6 @@ pub(crate) struct DeviceLimits {
     pub(crate) limit_bytes: u64,
 }
 
-/// A request is at most so long: lengths are counted in 32 bits.
-const BLOCK_BYTES_MAX: u64 = bytes_of(u32::MAX);
 /// A plot is so many granules, and a chain at least one plot.
 const PLOT_GRANULES: u64 = 512;
 const ADDRESS_BYTES_MAX: u64 = 32 << 40;
@@ -115,19 +113,35 @@ impl Engine {
         })
     }
 
-    /// The heap that serves a request, and the request's length in units.
-    #[inline]
-    pub(crate) fn resolve(&self, request: &Request) -> Result<(&Heap, u32)> {
-        if request.is_plain()
-            && request.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX
-            && request.alignment_bytes == UNIT_BYTES
-        {
-            let Some(heap) = self.registry.heap(request.stream.home) else {
-                return self.resolve_placed(request);
-            };
-            return Ok((heap, units_of(request.bytes)));
+    /// Serves a plain request from free bytes: the block's address, and its length in units.
+    #[inline(always)]
+    pub(crate) fn hit(&self, request: &Request) -> Option<(u64, u32)> {
+        let units = request.plain_units()?;
+        let heap = self.registry.heap(request.stream.home)?;
+        let mut core = heap.lock();
+        if !core.serves(request.stream.serial) {
+            return None;
         }
-        self.resolve_placed(request)
+        heap.take(&mut core, units, UNIT_BYTES).map(|address| (address, units))
+    }
+
+    /// Frees the block at `address`; gives its heap if a tick is due there. `None`: there is no such block.
+    #[inline(always)]
+    pub(crate) fn free_plain(&self, address: Address) -> Option<Option<&Heap>> {
+        let heap = self.registry.heap(self.table.heap_of(address.0)?)?;
+        let freed = heap.free(&mut heap.lock(), address.0, None);
+        match freed {
+            Freed::Now(false) => Some(None),
+            Freed::Now(true) | Freed::Pending => Some(Some(heap)),
+            Freed::Unknown => None,
+        }
+    }
+
+    /// The heap that serves a request, and the request's length in units.
+    pub(crate) fn resolve(&self, request: &Request) -> Result<(&Heap, u32)> {
+        let Some(units) = request.plain_units() else { return self.resolve_placed(request) };
+        let unknown = Error::UnknownStream { serial: request.stream.serial };
+        self.registry.heap(request.stream.home).map(|heap| (heap, units)).ok_or(unknown)
     }
 
     #[cold]
@@ -239,7 +253,7 @@ impl Engine {
         Ok(None)
     }
 
-    #[inline]
+    /// Frees the block at `address` after what is queued on another stream too.
     pub(crate) fn free(&self, address: Address, also: Option<Arc<Clock>>) -> Result<()> {
         let heap = self.heap_of(address)?;
         let freed = heap.free(&mut heap.lock(), address.0, also);

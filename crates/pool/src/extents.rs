@@ -50,7 +50,7 @@ struct Position {
 impl Extents {
     /// Takes `units` from the lowest extent that has them at a multiple of `alignment` bytes (a power
     /// of two, at least a unit); gives the address.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<u64> {
         // Most heaps have one group, and its own row says the same as the bound.
         let mut group = if self.bounds.len() == 1 { 0 } else { first_at_least(&self.bounds, units)? };

@@ -1,7 +1,7 @@
 //! A group of leaves: the middle floor of a heap's tree of extents. It knows only its own extents.
 
 use crate::row::Row;
-use crate::unit::bytes_of;
+use crate::unit::{UNIT_BYTES, bytes_of};
 
 /// A row of leaves: the extents of a stretch of addresses.
 #[derive(Debug)]
@@ -53,7 +53,8 @@ impl Group {
             while long != 0 {
                 let at = long.trailing_zeros() as usize;
                 let (low, rest) = (extents.start(at), extents.length(at) - units);
-                let start = (low + (alignment - 1)) & !(alignment - 1);
+                // Every extent starts at a whole unit.
+                let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
                 if start == low && rest > 0 {
                     extents.set(at, start + bytes_of(units), rest);
                     self.row.set_start(leaf, extents.start(0));

@@ -10,7 +10,7 @@ use crate::live::{Block, LiveTable};
 use crate::mutant::{Mutant, is_planted};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::{Mutex, MutexGuard};
-use slab::Slab;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stitchpool_chunks::Placement;
@@ -83,8 +83,9 @@ pub(crate) struct Core {
     /// Free bytes, all of them in current slots of the heap's chains.
     pub(crate) extents: Extents,
     live: LiveTable,
-    /// For a block used on other streams, which; for a held block always, so that its free looks here.
-    uses: Slab<Vec<Arc<Clock>>>,
+    /// For each live block that is used on other streams, which; for a held block always, so that its free
+    /// looks here.
+    uses: BTreeMap<u64, Vec<Arc<Clock>>>,
     /// Blocks that leases and views keep in place, freed ones too.
     pub(crate) holds: Holds,
     /// Freed, but other streams may still be using them.
@@ -146,7 +147,7 @@ impl Heap {
 
     /// The lock, for a hit or a free. It is held for tens of nanoseconds, so a thread that finds it
     /// taken looks at it for a while before it goes to sleep: waking costs more than all of that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.try_lock().unwrap_or_else(|| self.lock_contended())
     }
@@ -202,7 +203,7 @@ impl Heap {
     }
 
     /// Takes a block from the free bytes, if some extent has them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, core: &mut Core, units: u32, alignment_bytes: u64) -> Option<u64> {
         let address = core.extents.take_first(units, alignment_bytes)?;
         self.add_live(core, address, units);
@@ -210,9 +211,9 @@ impl Heap {
     }
 
     /// Enters a block whose bytes are no free ones.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_live(&self, core: &mut Core, address: u64, units: u32) {
-        core.live.insert(Block { address, units, uses: 0 });
+        core.live.insert(Block { address, units });
         core.live_units += u64::from(units);
         core.counts.allocs += 1;
         let live_bytes = core.live_units * UNIT_BYTES;
@@ -224,16 +225,17 @@ impl Heap {
     }
 
     /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
-        let Some(block) = core.live.remove(address) else { return Freed::Unknown };
-        core.live_units -= u64::from(block.units);
+        let Some(units) = core.live.remove(address) else { return Freed::Unknown };
+        core.live_units -= u64::from(units);
         core.counts.frees += 1;
         self.live_bytes.store(core.live_units * UNIT_BYTES, Ordering::Relaxed);
         // A block is live only in a heap that has a tenant.
         let Some(epoch) = core.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return Freed::Unknown };
-        if block.uses == 0 && also.is_none() {
-            core.free_now(block.address, block.units, epoch);
+        let uses = if core.uses.is_empty() { None } else { core.uses.remove(&address) };
+        if uses.is_none() && also.is_none() {
+            core.free_now(address, units, epoch);
             core.frees_since_tick += 1;
             let tick = core.frees_since_tick >= FREES_PER_TICK;
             if tick {
@@ -241,7 +243,9 @@ impl Heap {
             }
             return Freed::Now(tick);
         }
-        core.free_later(block, epoch, also.as_slice());
+        let mut clocks = uses.unwrap_or_default();
+        also.iter().for_each(|clock| holds::add(&mut clocks, clock));
+        core.free_later(Extent { start: address, units }, epoch, clocks);
         Freed::Pending
     }
 }
@@ -302,18 +306,20 @@ impl Core {
 
     /// Notes that the block at `address` is used on another stream too. False: no such block.
     pub(crate) fn add_use(&mut self, address: u64, clock: &Arc<Clock>) -> bool {
-        let Some(uses) = self.live.uses_mut(address) else { return false };
+        if !self.live.has(address) {
+            return false;
+        }
         if is_planted(Mutant::SkipRecordUse) {
             return true;
         }
-        holds::add(list_of(&mut self.uses, uses), clock);
+        holds::add(self.uses.entry(address).or_default(), clock);
         true
     }
 
     /// Holds the block at `address`: freeing it takes effect only after [`Core::let_go`]. False: no such block.
     pub(crate) fn hold(&mut self, address: u64) -> bool {
-        let Some((units, uses)) = self.live.entry_mut(address) else { return false };
-        list_of(&mut self.uses, uses);
+        let Some(units) = self.live.units_at(address) else { return false };
+        self.uses.entry(address).or_default();
         self.holds.add(address, units);
         true
     }
@@ -340,7 +346,7 @@ impl Core {
 
     /// The length in units of the live block that starts at `address`.
     pub(crate) fn units_at(&self, address: u64) -> Option<u32> {
-        self.live.entry(address).map(|(units, _)| units)
+        self.live.units_at(address)
     }
 
     /// The first held block that has a byte in `[start, end)`, and how many hold it.
@@ -353,19 +359,15 @@ impl Core {
         self.live.has(address)
     }
 
+    #[inline(always)]
     fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, start + bytes_of(units), epoch);
     }
 
-    fn free_later(&mut self, block: Block, epoch: u64, also: &[Arc<Clock>]) {
-        let mut clocks = match block.uses {
-            0 => Vec::new(),
-            uses => self.uses.remove(uses as usize - 1),
-        };
-        also.iter().for_each(|clock| holds::add(&mut clocks, clock));
-        if let Some(clocks) = self.holds.defer(block.address, clocks) {
-            self.wait_for(Extent { start: block.address, units: block.units }, epoch, clocks);
+    fn free_later(&mut self, extent: Extent, epoch: u64, clocks: Vec<Arc<Clock>>) {
+        if let Some(clocks) = self.holds.defer(extent.start, clocks) {
+            self.wait_for(extent, epoch, clocks);
         }
     }
 
@@ -471,11 +473,13 @@ impl Core {
         if live_units != self.live_units {
             return Err(format!("{live_units} units are in live blocks, {} are counted", self.live_units));
         }
-        let with_uses = self.live.iter().filter(|block| block.uses != 0).count();
-        if with_uses != self.uses.len() {
-            return Err(format!("{with_uses} blocks have uses, {} lists stand", self.uses.len()));
+        if let Some(address) = self.uses.keys().find(|address| !self.live.has(**address)) {
+            return Err(format!("uses of {address:#x} are known, where no block is live"));
         }
-        let stray = self.holds.live().find(|held| self.live.entry(held.start) != Some((held.units, true)));
+        let stray = self
+            .holds
+            .live()
+            .find(|held| self.live.units_at(held.start) != Some(held.units) || !self.uses.contains_key(&held.start));
         if let Some(stray) = stray {
             return Err(format!("{stray:?} is held, and is no live block that its free would find held"));
         }
@@ -484,13 +488,4 @@ impl Core {
         }
         Ok(())
     }
-}
-
-/// The list of other streams that `uses` of a block names, made if there is none.
-fn list_of<'a>(lists: &'a mut Slab<Vec<Arc<Clock>>>, uses: &mut u32) -> &'a mut Vec<Arc<Clock>> {
-    if *uses == 0 {
-        // A slab index is a count of uses, far below u32::MAX.
-        *uses = u32::try_from(lists.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
-    }
-    &mut lists[*uses as usize - 1]
 }

@@ -1,7 +1,7 @@
 //! The pool: alloc and free over stitched memory, in stream order, without external fragmentation.
 //!
 //! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom
-//! up: `unit`, `scan`, `row`, `group`, `extents`, `live` and `free_log` are plain data; a `heap`
+//! up: `unit`, `scan`, `row`, `group`, `extents`, `stretch`, `live` and `free_log` are plain data; a `heap`
 //! puts them under one lock; `clock` and `order` know the streams; `chain`, `space` and `budget` are what the
 //! `mapper` keeps; `candidate`, `planner` and `stitch` serve a miss; `engine` ties them together
 //! and `pool` is the face.
@@ -68,6 +68,7 @@ mod sleep;
 mod space;
 mod stats;
 mod stitch;
+mod stretch;
 mod survey;
 mod swap;
 mod taken;

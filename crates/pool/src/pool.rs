@@ -117,14 +117,23 @@ impl Pool {
     /// [`Error::OutOfMemory`] after everything was tried; [`Error::InvalidSize`],
     /// [`Error::InvalidAlignment`], [`Error::UnknownStream`], [`Error::UnknownDevice`],
     /// [`Error::Unreachable`], or the driver's.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
+        match self.engine.hit(request) {
+            Some((address, units)) => Ok(block(address, units)),
+            None => self.alloc_otherwise(request),
+        }
+    }
+
+    /// What is no plain hit: placed, aligned, captured, wrong, or a miss.
+    #[cold]
+    #[inline(never)]
+    fn alloc_otherwise(&self, request: &Request) -> Result<Block> {
         let (heap, units) = self.engine.resolve(request)?;
         self.alloc_in(heap, units, request).unwrap_or_else(|| self.alloc_diverted(request))
     }
 
     /// A block from this heap; `None`: it serves no request of the stream now.
-    #[inline(always)]
     fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
@@ -186,9 +195,16 @@ impl Pool {
     ///
     /// # Errors
     /// [`Error::UnknownAddress`].
-    #[inline]
+    #[inline(always)]
     pub fn free(&self, address: Address) -> Result<()> {
-        self.engine.free(address, None)
+        match self.engine.free_plain(address) {
+            Some(None) => Ok(()),
+            Some(Some(heap)) => {
+                self.engine.tick(heap);
+                Ok(())
+            }
+            None => Err(self.engine.unknown(address)),
+        }
     }
 
     /// Frees the block at `address` after what is queued so far on its own stream and on `stream`.

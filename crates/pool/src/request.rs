@@ -1,6 +1,7 @@
 //! What a caller asks for, and what it gets.
 
 use crate::arena::ArenaId;
+use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -83,10 +84,19 @@ impl Request {
         self
     }
 
-    pub(crate) fn is_plain(&self) -> bool {
-        self.placement.is_none() && self.readers.is_empty() && self.arena.is_default() && !self.exclusive
+    /// How many units it takes, if it is plain: any place, no readers, no alignment, the default arena, handles
+    /// that it may share, and a size that can be.
+    #[inline(always)]
+    pub(crate) fn plain_units(&self) -> Option<u32> {
+        let anywhere = self.placement.is_none() && self.readers.is_empty() && self.alignment_bytes == UNIT_BYTES;
+        let plain = anywhere && self.arena.is_default() && !self.exclusive;
+        let possible = self.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX;
+        (plain && possible).then(|| units_of(self.bytes))
     }
 }
+
+/// A request is at most so long: lengths are counted in 32 bits.
+pub(crate) const BLOCK_BYTES_MAX: u64 = bytes_of(u32::MAX);
 
 /// A block: a byte range inside mapped granules. It is freed by its address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -17,6 +17,32 @@ pub(crate) fn at_least<const N: usize>(lengths: &[u32; N], count: usize, wanted:
     mask
 }
 
+/// Bit `i` is set iff number `i` is `wanted`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn equal_to(numbers: &[u32; 8], wanted: u32) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
+        _mm_setzero_si128,
+    };
+    let halves = numbers.as_ptr().cast::<__m128i>();
+    // SAFETY: every x86-64 has SSE2, and `numbers` holds two halves of 16 bytes.
+    unsafe {
+        let wanted = _mm_set1_epi32(wanted.cast_signed());
+        let equal = |half| _mm_cmpeq_epi32(_mm_loadu_si128(halves.add(half)), wanted);
+        let both = _mm_packs_epi32(equal(0), equal(1));
+        _mm_movemask_epi8(_mm_packs_epi16(both, _mm_setzero_si128())).cast_unsigned()
+    }
+}
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use plain_equal_to as equal_to;
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[inline]
+pub(crate) fn plain_equal_to(numbers: &[u32; 8], wanted: u32) -> u32 {
+    (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted) << index)
+}
+
 /// Index of the first length that is at least `wanted`, which is not 0.
 #[inline]
 pub(crate) fn first_at_least(lengths: &[u32], wanted: u32) -> Option<usize> {
@@ -97,6 +123,9 @@ mod tests {
             }
             for part in row.as_chunks::<16>().0 {
                 prop_assert_eq!(part_at_least(part, wanted), plain_part_at_least(part, wanted));
+            }
+            for part in row.as_chunks::<8>().0 {
+                prop_assert_eq!(equal_to(part, row[count]), plain_equal_to(part, row[count]));
             }
             let some = &row[..count];
             prop_assert_eq!(first_at_least(some, wanted), some.iter().position(|&length| length >= wanted));

@@ -15,6 +15,7 @@ const LOOKS_PER_DECAY: u64 = 8;
 
 impl Engine {
     /// A heap's tick. What the driver refuses here stays as it was, and the next tick tries again.
+    #[inline(never)]
     pub(crate) fn tick(&self, heap: &Heap) {
         let now_us = self.origin.driver().now_us();
         // Twice a pause, so that a seal is at most half of one late.

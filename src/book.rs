@@ -12,9 +12,13 @@ chapters! {
     Streams = "../docs/src/streams.md";
     Devices = "../docs/src/devices.md";
     Capture = "../docs/src/capture.md";
+    Migrate = "../docs/src/migrate.md";
+    Views = "../docs/src/views.md";
+    Suspend = "../docs/src/suspend.md";
     Growable = "../docs/src/growable.md";
     Oversubscription = "../docs/src/oversubscription.md";
     Loop = "../docs/src/guides/rl.md";
     Server = "../docs/src/guides/inference.md";
     Rust = "../docs/src/guides/rust.md";
+    Readme = "../README.md";
 }

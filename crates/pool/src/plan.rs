@@ -91,7 +91,7 @@ impl fmt::Display for Plan {
             ("taken by alias", sum(|step| matches!(step, Step::Steal(_)))),
         ] {
             if count > 0 {
-                write!(f, ", {count} handles of {bytes} bytes {word}")?;
+                write!(f, ", {count} handles ({bytes} bytes) {word}")?;
             }
         }
         write!(f, "; {} waits, {} us of driver time", self.cost.waits, self.cost.driver_ns / 1000)

@@ -46,7 +46,7 @@ fn verdict<'a>(info: &'a Value, feature: &str) -> (&'a str, &'a str) {
     (found["verdict"].as_str().unwrap(), found["reason"].as_str().unwrap())
 }
 
-fn sign<'a>(info: &'a Value, trouble: Trouble) -> &'a str {
+fn sign(info: &Value, trouble: Trouble) -> &str {
     let all = info["troubles"].as_array().unwrap();
     assert_eq!(all.len(), Trouble::ALL.len());
     let found = all.iter().find(|row| row["trouble"] == trouble.heading()).unwrap();

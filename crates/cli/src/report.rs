@@ -52,7 +52,7 @@ fn play(args: &ReportArgs, path: &Path) -> Result<Run> {
         recorder: Recorder::from(&trace.source),
         ordinals: script.ordinals.clone(),
         histograms: Histograms::of(script),
-        sampler: Sampler::new(trace, script, args.replay.repeat),
+        sampler: Sampler::new(trace, script, &args.replay),
     };
     let (figures, Look { recorder, ordinals, histograms, sampler }) = replay::play(&args.replay, path, look)?;
     Ok(Run::new(Summary::new(figures), recorder, &ordinals, histograms, sampler))

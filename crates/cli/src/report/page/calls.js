@@ -100,13 +100,15 @@ class CallChart {
 /** The calls of the whole run, dearest verb first. */
 function fillVerbs(verbs) {
   const total = Object.values(verbs).reduce((sum, { cost_us: cost }) => sum + cost, 0);
-  const sorted = Object.entries(verbs).sort(([, one], [, other]) => other.cost_us - one.cost_us);
+  // Questions that were not priced cost nothing and say nothing here; all figures have them.
+  const priced = Object.entries(verbs).filter(([, { cost_us: cost }]) => cost > 0);
+  const sorted = priced.sort(([, one], [, other]) => other.cost_us - one.cost_us);
   const row = ([verb, { calls, cost_us: cost }]) => {
     const bar = element("i");
     bar.style.width = `${total ? (cost / total) * 100 : 0}%`;
     const share = element("span", { class: "share" }, bar);
     share.style.setProperty("--swatch", `var(--${colourOfVerb(verb)})`);
-    const cells = [showCount(calls), cost ? showTime(cost) : "–", cost ? showTime(cost / calls) : "–", share];
+    const cells = [showCount(calls), showTime(cost), showTime(cost / calls), share];
     return element("tr", {}, element("td", {}, verb), ...cells.map((cell) => element("td", {}, cell)));
   };
   byId("verbs").tBodies[0].replaceChildren(...sorted.map(row));

@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Steps of random batch size until there are `count` events.
 fn run(count: usize) -> Vec<Event> {
-    let mut log = Log { events: Vec::with_capacity(count + 1000), next: 1 << 40, dice: 1, held_bytes: 0, live_bytes: 0 };
+    let mut log =
+        Log { events: Vec::with_capacity(count + 1000), next: 1 << 40, dice: 1, held_bytes: 0, live_bytes: 0 };
     while log.events.len() < count {
         let batch = 1 + log.roll(32);
         let layers: Vec<(u64, u64)> = (0..LAYERS)

@@ -152,17 +152,19 @@ class Report {
   redraw() {
     if (this.isDue) return;
     this.isDue = true;
-    requestAnimationFrame(() => {
-      this.isDue = false;
-      this.timeline.draw();
-      this.calls.draw();
-      this.maps.forEach((map) => {
-        map.drawTime();
-        map.drawNow(this.survey, this.marked);
-      });
-      this.histograms.forEach((histogram) => histogram.draw());
-      this.tell();
+    requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.isDue = false;
+    this.timeline.draw();
+    this.calls.draw();
+    this.maps.forEach((map) => {
+      map.drawTime();
+      map.drawNow(this.survey, this.marked);
     });
+    this.histograms.forEach((histogram) => histogram.draw());
+    this.tell();
   }
 
   /** The moment in words. */

@@ -47,7 +47,7 @@ pub struct Curves {
 const BINS_ALL: usize = 32_768;
 const BINS_MIN: usize = 2_048;
 const BINS_MAX: usize = 16_384;
-const CALL_BINS: usize = 2_048;
+const CALL_BINS: usize = 8_192;
 const REFUSALS_MAX: usize = 256;
 /// The maps of all runs on a page have about so many cells, about a byte each.
 const CELLS_ALL: usize = 4_000_000;

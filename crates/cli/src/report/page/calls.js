@@ -26,11 +26,12 @@ class CallChart {
     this.clock = clock;
     this.bins = packed.bins;
     this.groups = new Map();
-    for (const [verb, { calls, cost_us: cost }] of Object.entries(packed.verbs)) {
+    for (const [verb, { bin, calls, cost_us: cost }] of Object.entries(packed.verbs)) {
       const group = VERBS.some(([name]) => name === verb) ? verb : OTHERS;
       const sums = this.groups.get(group) || { calls: new Float64Array(this.bins), cost: new Float64Array(this.bins) };
-      unpack(Uint32Array, calls).forEach((count, bin) => (sums.calls[bin] += count));
-      unpack(Float32Array, cost).forEach((us, bin) => (sums.cost[bin] += us));
+      const bins = unpack(Uint32Array, bin);
+      unpack(Uint32Array, calls).forEach((count, at) => (sums.calls[bins[at]] += count));
+      unpack(Float32Array, cost).forEach((us, at) => (sums.cost[bins[at]] += us));
       this.groups.set(group, sums);
     }
     this.order = [...VERBS.map(([name]) => name), OTHERS].filter((name) => this.groups.has(name));

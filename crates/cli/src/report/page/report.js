@@ -49,7 +49,10 @@ class Report {
     this.play(false);
     this.run = this.data.runs[index];
     const { figures, map, calls, histograms } = this.run;
-    [...byId("runs").querySelectorAll("tbody tr")].forEach((row, at) => row.toggleAttribute("aria-current", at === index));
+    byId("runs").querySelectorAll("tbody tr").forEach((row, at) => {
+      if (at === index) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    });
     this.clock = new Clock(figures.duration_us * figures.repeat, () => this.redraw());
     this.stays = new Stays(map, this.run.devices.map(({ ordinal }) => ordinal));
     this.calls.set(calls, this.clock);

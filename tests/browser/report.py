@@ -39,14 +39,17 @@ COLOURS = """
     return seen.size;
 """
 PIXELS = "return document.getElementById(arguments[0]).toDataURL()"
+# The quickest of some rounds: the machine may be busy with other things.
 DRAWN_MS = """
-    const start = performance.now();
+    let quickest = Infinity;
     for (let round = 0; round < 20; round += 1) {
+        const start = performance.now();
         report.clock.zoom(round % 2 ? 0.9 : 1 / 0.9);
         report.show(report.survey + (round % 2 ? 1 : -1));
         report.draw();
+        quickest = Math.min(quickest, performance.now() - start);
     }
-    return (performance.now() - start) / 20;
+    return quickest;
 """
 
 

@@ -28,7 +28,7 @@ FLAGS = (
 CANVASES = ["memory", "calls", "address-time", "address-now", "chunk-time", "chunk-now", "sizes", "lifetimes"]
 # The wall clock differs from run to run, and so does the room of tables that goes with addresses.
 VARIES = ("ns_per_pair", "ns_per_pair_warm", "metadata_bytes")
-# Some 12 on a quiet machine; a page that is drawn in this time can still be moved about.
+# Some 9 on a quiet machine; a page that is drawn in this time can still be moved about.
 DRAWN_MS_MAX = 100
 
 COLOURS = """

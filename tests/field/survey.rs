@@ -45,10 +45,11 @@ fn a_moved_handle_is_seen_where_it_stands_and_where_it_was() {
     rig.busy(stream);
     rig.free(parts[0]);
     rig.free(parts[2]);
-    // One chunk stays where it is, the other comes beside it; the GPU is not past its old place.
+    // Two chunks that do not touch make one block, so one of them moves at least; the GPU is not past its old place.
     rig.take(stream, 4 * MIB);
     let seen = survey(&rig);
-    assert_eq!((count(&seen, SlotState::Current), count(&seen, SlotState::Stale)), (4, 1));
+    assert_eq!(count(&seen, SlotState::Current), 4, "{seen:?}");
+    assert!(count(&seen, SlotState::Stale) > 0, "{seen:?}");
     for left in seen.slots.iter().filter(|slot| slot.state == SlotState::Stale) {
         let twins = seen.slots.iter().filter(|slot| slot.handle == left.handle && slot.state == SlotState::Current);
         assert_eq!((twins.count(), left.live_bytes), (1, 0), "{left:?}");

@@ -19,6 +19,7 @@ use histogram::Histograms;
 use run::{Recorder, Run};
 use sampler::Sampler;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use stitchpool_trace::Trace;
 use summary::Summary;
@@ -28,14 +29,13 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     let runs = args.replay.files.iter().map(|path| play(args, path)).collect::<Result<Vec<_>>>()?;
     let page = document::document(&runs)?;
     fs::write(&args.output, page).with_context(|| format!("cannot write the page {}", args.output.display()))?;
-    if args.replay.json {
-        for run in &runs {
-            println!("{}", serde_json::to_string(&run.figures)?);
-        }
+    let summaries: Vec<&Summary> = runs.iter().map(|run| &run.figures).collect();
+    let said = if args.replay.json {
+        summaries.iter().map(|summary| Ok(serde_json::to_string(summary)? + "\n")).collect::<Result<String>>()?
     } else {
-        println!("{}", summary::table(&runs.iter().map(|run| &run.figures).collect::<Vec<_>>()));
-        println!("{}", args.output.display());
-    }
+        format!("{}{}\n", summary::tables(&summaries), args.output.display())
+    };
+    io::stdout().write_all(said.as_bytes()).context("cannot print the figures")?;
     Ok(runs.iter().all(|run| run.figures.figures.is_good()))
 }
 
@@ -52,7 +52,7 @@ fn play(args: &ReportArgs, path: &Path) -> Result<Run> {
         recorder: Recorder::from(&trace.source),
         ordinals: script.ordinals.clone(),
         histograms: Histograms::of(script),
-        sampler: Sampler::new(trace, script, args.replay.repeat),
+        sampler: Sampler::new(trace, script, &args.replay),
     };
     let (figures, Look { recorder, ordinals, histograms, sampler }) = replay::play(&args.replay, path, look)?;
     Ok(Run::new(Summary::new(figures), recorder, &ordinals, histograms, sampler))

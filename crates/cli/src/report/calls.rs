@@ -40,14 +40,16 @@ pub struct Stall {
 pub struct PackedCalls {
     /// How many bins there are.
     bins: usize,
-    /// Calls and microseconds in each bin, by verb.
+    /// Calls and microseconds, by verb and bin.
     verbs: BTreeMap<&'static str, PackedVerb>,
     /// The requests that cost most, dearest first.
     stalls: Vec<Stall>,
 }
 
+/// The bins in which a verb was called at all.
 #[derive(Debug, Serialize)]
 struct PackedVerb {
+    bin: Packed<u32>,
     calls: Packed<u32>,
     cost_us: Packed<f32>,
 }
@@ -90,9 +92,14 @@ impl Calls {
 
     /// The whole of it.
     pub fn pack(self) -> PackedCalls {
-        let pack = |bins: Vec<VerbBin>| PackedVerb {
-            calls: Packed(bins.iter().map(|bin| u32::try_from(bin.calls).unwrap_or(u32::MAX)).collect()),
-            cost_us: Packed(bins.iter().map(|bin| bin.cost_us as f32).collect()),
+        let pack = |bins: Vec<VerbBin>| {
+            let called = (0..).zip(bins).filter(|(_, bin)| bin.calls > 0);
+            let calls = |bin: VerbBin| u32::try_from(bin.calls).unwrap_or(u32::MAX);
+            PackedVerb {
+                bin: Packed(called.clone().map(|(bin, _)| bin).collect()),
+                calls: Packed(called.clone().map(|(_, bin)| calls(bin)).collect()),
+                cost_us: Packed(called.map(|(_, bin)| bin.cost_us as f32).collect()),
+            }
         };
         let verbs = self.by_verb.into_iter().map(|(verb, bins)| (verb.word(), pack(bins))).collect();
         PackedCalls { bins: self.span.bins, verbs, stalls: self.stalls }

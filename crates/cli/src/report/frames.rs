@@ -1,5 +1,5 @@
-//! What stood where, again and again through a run: surveys at even distances of time, and more of them where the
-//! pool moves memory; as many as there is room for.
+//! What stood where, again and again through a run: surveys at even distances of time, more of them where the pool
+//! moves memory, and one where most was live; as many as there is room for.
 
 use std::collections::HashMap;
 use stitchpool_pool::{SlotState, Survey, SurveyedHandle, SurveyedSlot};
@@ -19,6 +19,8 @@ pub struct Frames {
     pause_moves: u64,
     moves: u64,
     cells: usize,
+    /// Beyond so many cells in all, every second survey of a cause is dropped.
+    cells_max: usize,
 }
 
 /// One survey.
@@ -36,6 +38,8 @@ pub struct Frame {
 enum Cause {
     Time,
     Move,
+    /// More was live than ever before. There is one such survey, the newest.
+    Peak,
 }
 
 /// A slot or an idle handle.
@@ -78,23 +82,23 @@ pub enum State {
     Idle = 4,
 }
 
-/// Surveys of either cause, at most.
-const FRAMES_MAX: usize = 128;
-/// Beyond so many cells in all, every second survey of a cause is dropped: a page is to stay below a few megabytes.
-const CELLS_MAX: usize = 1_500_000;
+/// Surveys because of the time, at most, and because of moves.
+const TIMES_MAX: usize = 256;
+const MOVES_MAX: usize = 128;
 
 impl Frames {
-    /// No survey yet of a run that lasts `duration_us`.
-    pub fn new(duration_us: u64) -> Self {
+    /// No survey yet of a run that lasts `duration_us`; all of them may have so many cells.
+    pub fn new(duration_us: u64, cells_max: usize) -> Self {
         Self {
             frames: Vec::new(),
             handles: Vec::new(),
             numbers: HashMap::new(),
-            pause_us: (duration_us / FRAMES_MAX as u64).max(1),
+            pause_us: (duration_us / TIMES_MAX as u64).max(1),
             due_us: 0,
             pause_moves: 1,
             moves: 0,
             cells: 0,
+            cells_max,
         }
     }
 
@@ -115,6 +119,13 @@ impl Frames {
         }
     }
 
+    /// More is live at `time_us` than ever before.
+    pub fn peak(&mut self, time_us: u64, survey: &Survey) {
+        self.frames.retain(|frame| frame.cause != Cause::Peak);
+        self.cells = self.frames.iter().map(|frame| frame.cells.len()).sum();
+        self.add(time_us, survey, Cause::Peak);
+    }
+
     /// The run is over.
     pub fn end(&mut self, time_us: u64, survey: &Survey) {
         self.add(time_us, survey, Cause::Time);
@@ -129,13 +140,18 @@ impl Frames {
             self.cells -= same.cells.len();
         }
         self.frames.push(Frame { time_us, cells, cause });
-        while self.frames.len() > 2 {
-            let times = self.frames.iter().filter(|frame| frame.cause == Cause::Time).count();
-            let moves = self.frames.len() - times;
-            if self.cells <= CELLS_MAX && times <= FRAMES_MAX + 1 && moves <= FRAMES_MAX {
-                break;
+        loop {
+            let count = |cause| self.frames.iter().filter(|frame| frame.cause == cause).count();
+            let (times, moves) = (count(Cause::Time), count(Cause::Move));
+            let is_full = self.cells > self.cells_max;
+            match (times > TIMES_MAX + 1, moves > MOVES_MAX) {
+                (true, _) => self.thin(Cause::Time),
+                (_, true) => self.thin(Cause::Move),
+                _ if is_full && times.max(moves) > 1 => {
+                    self.thin(if times > moves { Cause::Time } else { Cause::Move })
+                }
+                _ => break,
             }
-            self.thin(if times > moves { Cause::Time } else { Cause::Move });
         }
     }
 
@@ -151,6 +167,7 @@ impl Frames {
         match cause {
             Cause::Time => self.pause_us = self.pause_us.saturating_mul(2),
             Cause::Move => self.pause_moves = self.pause_moves.saturating_mul(2),
+            Cause::Peak => {}
         }
     }
 
@@ -205,13 +222,14 @@ mod tests {
 
     #[test]
     fn surveys_are_thinned_to_what_there_is_room_for_and_the_newest_stays() {
-        let mut frames = Frames::new(1_000_000);
+        let mut frames = Frames::new(1_000_000, 1_500_000);
+        frames.peak(0, &survey(1));
         for time_us in (0..=1_000_000).step_by(100) {
             frames.reach(time_us, || survey(60_000));
             frames.moved(time_us, || survey(60_000));
         }
         let times: Vec<u64> = frames.frames.iter().map(|frame| frame.time_us).collect();
-        assert!(frames.cells <= CELLS_MAX && times.len() >= 8, "{} cells at {times:?}", frames.cells);
+        assert!(frames.cells <= frames.cells_max && times.len() >= 8, "{} cells at {times:?}", frames.cells);
         assert!(times.is_sorted() && *times.last().unwrap() > 900_000, "{times:?}");
         assert_eq!(frames.handles.len(), 60_000);
     }

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_handle_that_stays_is_one_stay_and_one_that_moves_is_two() {
-        let mut frames = Frames::new(2);
+        let mut frames = Frames::new(2, 100);
         let surveys = [
             vec![slot(10, 1, GRANULE), slot(11, 2, 0)],
             vec![slot(10, 1, 0), slot(11, 2, 0)],

@@ -4,6 +4,7 @@ use super::calls::{Calls, Stall};
 use super::frames::Frames;
 use super::series::Series;
 use super::span::Span;
+use crate::args::ReplayArgs;
 use crate::replay::books::Books;
 use crate::replay::rig::Rig;
 use crate::replay::script::Script;
@@ -25,6 +26,8 @@ pub struct Sampler {
     pub refusals_us: Vec<u64>,
     time_us: u64,
     refused: u64,
+    /// What was live at the last survey that was made because more was live than ever before.
+    surveyed_bytes: u64,
     /// The most physical bytes of each device so far.
     peaks_bytes: Vec<u64>,
 }
@@ -44,13 +47,19 @@ pub struct Curves {
 const BINS_ALL: usize = 32_768;
 const BINS_MIN: usize = 2_048;
 const BINS_MAX: usize = 16_384;
-const CALL_BINS: usize = 2_048;
+const CALL_BINS: usize = 8_192;
 const REFUSALS_MAX: usize = 256;
+/// The maps of all runs on a page have about so many cells, about a byte each.
+const CELLS_ALL: usize = 4_000_000;
+const CELLS_MAX: usize = 2_000_000;
+/// More is live than at the last survey of the kind by such a part before there is another.
+const PEAK_PART: u64 = 64;
 
 impl Sampler {
-    /// Nothing seen yet of a trace that will be played so many times.
-    pub fn new(trace: &Trace, script: &Script, rounds: u32) -> Self {
-        let duration_us = script.duration_us().saturating_mul(u64::from(rounds));
+    /// Nothing seen yet of a trace that will be played as `args` say.
+    pub fn new(trace: &Trace, script: &Script, args: &ReplayArgs) -> Self {
+        let duration_us = script.duration_us().saturating_mul(u64::from(args.repeat));
+        let cells_max = (CELLS_ALL / args.files.len().max(1)).min(CELLS_MAX);
         let devices = script.devices.len();
         let span = Span { duration_us, bins: (BINS_ALL / devices).clamp(BINS_MIN, BINS_MAX) };
         let held = |&ordinal| trace.device(ordinal).map(|device| device.reserved_over_time()).unwrap_or_default();
@@ -59,10 +68,11 @@ impl Sampler {
             total: (devices > 1).then(|| Curves::new(span, &together(&reserved))),
             devices: reserved.iter().map(|steps| Curves::new(span, steps)).collect(),
             calls: Calls::new(Span { duration_us, bins: CALL_BINS }),
-            frames: Frames::new(duration_us),
+            frames: Frames::new(duration_us, cells_max),
             refusals_us: Vec::new(),
             time_us: 0,
             refused: 0,
+            surveyed_bytes: 0,
             peaks_bytes: vec![0; devices],
         }
     }
@@ -113,6 +123,11 @@ impl Sampler {
                 self.frames.moved(time_us, || rig.pool.survey());
             }
             self.calls.note(Stall { time_us, device, bytes, cost_us, created, mapped, unmapped });
+        }
+        let live_bytes: u64 = books.devices.iter().map(|books| books.live.bytes).sum();
+        if live_bytes > self.surveyed_bytes.saturating_add(self.surveyed_bytes / PEAK_PART) {
+            self.surveyed_bytes = live_bytes;
+            self.frames.peak(self.time_us, &rig.pool.survey());
         }
     }
 }

@@ -27,8 +27,15 @@ impl Summary {
     }
 }
 
-/// A table with a column for each run.
-pub fn table(summaries: &[&Summary]) -> Table {
+/// Runs beside each other in a table, at most.
+const COLUMNS_MAX: usize = 3;
+
+/// Tables with a column for each run.
+pub fn tables(summaries: &[&Summary]) -> String {
+    summaries.chunks(COLUMNS_MAX).map(|summaries| format!("{}\n", table(summaries))).collect()
+}
+
+fn table(summaries: &[&Summary]) -> Table {
     let names = summaries.iter().map(|summary| name(&summary.figures.trace));
     let heads: Vec<String> = std::iter::once(String::new()).chain(names).collect();
     let mut table = of_heads(&heads.iter().map(String::as_str).collect::<Vec<_>>());

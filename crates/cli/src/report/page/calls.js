@@ -26,11 +26,12 @@ class CallChart {
     this.clock = clock;
     this.bins = packed.bins;
     this.groups = new Map();
-    for (const [verb, { calls, cost_us: cost }] of Object.entries(packed.verbs)) {
+    for (const [verb, { bin, calls, cost_us: cost }] of Object.entries(packed.verbs)) {
       const group = VERBS.some(([name]) => name === verb) ? verb : OTHERS;
       const sums = this.groups.get(group) || { calls: new Float64Array(this.bins), cost: new Float64Array(this.bins) };
-      unpack(Uint32Array, calls).forEach((count, bin) => (sums.calls[bin] += count));
-      unpack(Float32Array, cost).forEach((us, bin) => (sums.cost[bin] += us));
+      const bins = unpack(Uint32Array, bin);
+      unpack(Uint32Array, calls).forEach((count, at) => (sums.calls[bins[at]] += count));
+      unpack(Float32Array, cost).forEach((us, at) => (sums.cost[bins[at]] += us));
       this.groups.set(group, sums);
     }
     this.order = [...VERBS.map(([name]) => name), OTHERS].filter((name) => this.groups.has(name));
@@ -100,13 +101,15 @@ class CallChart {
 /** The calls of the whole run, dearest verb first. */
 function fillVerbs(verbs) {
   const total = Object.values(verbs).reduce((sum, { cost_us: cost }) => sum + cost, 0);
-  const sorted = Object.entries(verbs).sort(([, one], [, other]) => other.cost_us - one.cost_us);
+  // Questions that were not priced cost nothing and say nothing here; all figures have them.
+  const priced = Object.entries(verbs).filter(([, { cost_us: cost }]) => cost > 0);
+  const sorted = priced.sort(([, one], [, other]) => other.cost_us - one.cost_us);
   const row = ([verb, { calls, cost_us: cost }]) => {
     const bar = element("i");
     bar.style.width = `${total ? (cost / total) * 100 : 0}%`;
     const share = element("span", { class: "share" }, bar);
     share.style.setProperty("--swatch", `var(--${colourOfVerb(verb)})`);
-    const cells = [showCount(calls), cost ? showTime(cost) : "–", cost ? showTime(cost / calls) : "–", share];
+    const cells = [showCount(calls), showTime(cost), showTime(cost / calls), share];
     return element("tr", {}, element("td", {}, verb), ...cells.map((cell) => element("td", {}, cell)));
   };
   byId("verbs").tBodies[0].replaceChildren(...sorted.map(row));

@@ -22,7 +22,9 @@ const KIND_OF_STATE = { [STALE]: 3, [HOLE]: 5, [LOST]: 6, [IDLE]: 4 };
 
 /** All stays of a run. */
 class Stays {
-  constructor(packed) {
+  /** `ordinals` are the trace's own numbers of the devices. */
+  constructor(packed, ordinals) {
+    this.ordinals = ordinals;
     this.granuleBytes = packed.granule_bytes;
     this.times = packed.times_us;
     this.runs = packed.runs;
@@ -51,10 +53,18 @@ class Stays {
     const order = [...this.handleDevice.keys()].sort((one, other) => this.handleDevice[one] - this.handleDevice[other] || one - other);
     this.handlePlace = new Uint32Array(order.length);
     this.handleTotal = 0;
+    this.devices = [];
     for (const handle of order) {
+      const name = this.deviceName(handle);
+      if (this.devices.at(-1)?.name !== name) this.devices.push({ name, place: this.handleTotal });
       this.handlePlace[handle] = this.handleTotal;
       this.handleTotal += this.handleGranules[handle];
     }
+  }
+
+  deviceName(handle) {
+    const device = this.handleDevice[handle];
+    return `device ${this.ordinals[device] ?? device}`;
   }
 
   /** The stays that a survey saw. */
@@ -212,6 +222,7 @@ class MemoryMap {
     });
     brush.restore();
     this.axis();
+    if (this.name === "chunk") this.devices();
     sheet.moments(clock);
     sheet.mark(clock);
     drawSelection(sheet);
@@ -228,6 +239,21 @@ class MemoryMap {
     for (const value of byteLevels(bytes)) {
       const y = top + (value / bytes) * height;
       sheet.brush.fillText(value ? showBytes(value, 0) : "0", left - 8, Math.min(Math.max(y, top + 6), top + height - 4));
+    }
+  }
+
+  /** Where one device's chunks end and the next one's begin. */
+  devices() {
+    const { overTime: sheet, stays, total } = this;
+    if (stays.devices.length < 2) return;
+    const { left, top, width, height } = sheet.box;
+    sheet.brush.textAlign = "right";
+    sheet.brush.textBaseline = "top";
+    sheet.brush.fillStyle = colours.of("ink");
+    for (const { name, place } of stays.devices) {
+      const y = Math.round(top + (place / total) * height);
+      if (place) sheet.brush.fillRect(left, y, width, 1);
+      sheet.brush.fillText(name, left + width - 6, y + 4);
     }
   }
 
@@ -266,6 +292,7 @@ class MemoryMap {
       sheet.brush.fillStyle = `rgb(${channel(0)}, ${channel(1)}, ${channel(2)})`;
       this.stretch(this.order.place(stays, stay), stays.granules[stay], this.cell >= 5 ? 0.75 : 0);
     }
+    if (this.name === "chunk") this.drawAliased(survey);
     if (marked !== NOWHERE) {
       sheet.brush.fillStyle = colours.of("ink");
       for (const stay of this.placed.filter((stay) => stays.handle[stay] === marked)) {
@@ -275,17 +302,27 @@ class MemoryMap {
     this.describe(survey);
   }
 
-  /** Fills a run of granules, line by line, and leaves a gap at its end. */
-  stretch(start, granules, gap) {
+  /** Underlines chunks that still stand at an address that they were moved from. */
+  drawAliased(survey) {
+    const { stays } = this;
+    this.now.brush.fillStyle = colours.of("stale");
+    for (const stay of stays.at(survey).filter((stay) => stays.state[stay] === STALE)) {
+      this.stretch(stays.handlePlace[stays.handle[stay]], stays.granules[stay], this.cell >= 5 ? 0.75 : 0, 0.4);
+    }
+  }
+
+  /** Fills a run of granules, line by line, and leaves a gap at its end; or only the lowest `part` of each line. */
+  stretch(start, granules, gap, part = 1) {
     const { cell, columns } = this;
     const tall = cell - (cell >= 4 ? 1 : 0);
+    const low = tall * (1 - part);
     let at = start;
     const end = start + granules;
     while (at < end) {
       const column = at % columns;
       const count = Math.min(end - at, columns - column);
       const closes = at + count === end ? gap : 0;
-      this.now.brush.fillRect(column * cell, Math.floor(at / columns) * cell, count * cell - closes, tall);
+      this.now.brush.fillRect(column * cell, Math.floor(at / columns) * cell + low, count * cell - closes, tall - low);
       at += count;
     }
   }
@@ -333,7 +370,7 @@ class MemoryMap {
       known.push(["length", showBytes(stays.granules[stay] * stays.granuleBytes, 0)]);
       return tip.show(event, stays.address(stays.place[stay]), known);
     }
-    known.push(["device", String(stays.handleDevice[handle])]);
+    if (stays.devices.length > 1) known.push(["of", stays.deviceName(handle)]);
     for (const other of stays.at(survey).filter((other) => stays.handle[other] === handle && stays.place[other] !== NOWHERE)) {
       known.push([stays.state[other] === STALE ? "left behind at" : "stands at", stays.address(stays.place[other])]);
     }

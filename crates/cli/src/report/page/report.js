@@ -49,9 +49,12 @@ class Report {
     this.play(false);
     this.run = this.data.runs[index];
     const { figures, map, calls, histograms } = this.run;
-    [...byId("runs").querySelectorAll("tbody tr")].forEach((row, at) => row.toggleAttribute("aria-current", at === index));
+    byId("runs").querySelectorAll("tbody tr").forEach((row, at) => {
+      if (at === index) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    });
     this.clock = new Clock(figures.duration_us * figures.repeat, () => this.redraw());
-    this.stays = new Stays(map);
+    this.stays = new Stays(map, this.run.devices.map(({ ordinal }) => ordinal));
     this.calls.set(calls, this.clock);
     this.maps.forEach((memory) => memory.set(this.stays, this.clock));
     this.histograms[0].set(histograms.sizes, "Sizes");
@@ -152,17 +155,19 @@ class Report {
   redraw() {
     if (this.isDue) return;
     this.isDue = true;
-    requestAnimationFrame(() => {
-      this.isDue = false;
-      this.timeline.draw();
-      this.calls.draw();
-      this.maps.forEach((map) => {
-        map.drawTime();
-        map.drawNow(this.survey, this.marked);
-      });
-      this.histograms.forEach((histogram) => histogram.draw());
-      this.tell();
+    requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    this.isDue = false;
+    this.timeline.draw();
+    this.calls.draw();
+    this.maps.forEach((map) => {
+      map.drawTime();
+      map.drawNow(this.survey, this.marked);
     });
+    this.histograms.forEach((histogram) => histogram.draw());
+    this.tell();
   }
 
   /** The moment in words. */
@@ -249,7 +254,8 @@ function fillCost(figures) {
 /** Every figure, by the name it has in JSON. */
 function fillTable(figures) {
   const plain = Object.entries(figures).filter(([, value]) => value === null || typeof value !== "object");
-  const rows = plain.map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-figure": name }, String(value ?? "–"))));
+  const verbs = Object.entries(figures.verbs).map(([verb, { calls }]) => [`verbs.${verb}.calls`, calls]);
+  const rows = [...plain, ...verbs].map(([name, value]) => element("tr", {}, element("th", { scope: "row" }, name), element("td", { "data-figure": name }, String(value ?? "–"))));
   byId("all").tBodies[0].replaceChildren(...rows);
 }
 

@@ -159,9 +159,11 @@ impl Pool {
         slf
     }
 
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
+    #[pyo3(signature = (*reason))]
+    fn __exit__(&self, py: Python<'_>, reason: &Bound<'_, PyTuple>) -> Result<()> {
+        let is_raised = reason.iter().any(|part| !part.is_none());
+        // What was raised inside comes first; it may be why blocks are still live.
+        if is_raised { Ok(drop(self.close(py))) } else { self.close(py) }
     }
 
     fn __repr__(&self) -> String {

@@ -26,11 +26,14 @@ suite() { # name, what pytest shall run
     [ $status = 0 ] || grep -aE '^(FAILED|ERROR|E  )' "$log/$name.log" | head -40
 }
 
-python3 -m venv --system-site-packages "$work/venv" || exit 1
+python3 -m venv --without-pip --system-site-packages "$work/venv" || exit 1
 python=$work/venv/bin/python
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # A virtual environment made from another one sees the interpreter's packages and not that one's.
-python3 -c 'import site; print("\n".join(site.getsitepackages()))' >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/outer.pth"
-"$python" -m pip install --quiet --no-index --no-deps "$wheel" || exit 1
+python3 -c 'import site; print("\n".join(site.getsitepackages()))' >"$packages/outer.pth"
+# The wheel needs no other package, and its files lie as they are installed.
+python3 -m pip install --quiet --no-index --no-deps --target "$packages" "$wheel" 2>"$log/pip.log" ||
+    python3 -m zipfile -e "$wheel" "$packages" || exit 1
 
 # Away from the repository, so that the wheel is what is imported.
 mkdir "$work/tests"

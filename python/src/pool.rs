@@ -163,7 +163,8 @@ impl Pool {
     fn __exit__(&self, py: Python<'_>, reason: &Bound<'_, PyTuple>) -> Result<()> {
         let is_raised = reason.iter().any(|part| !part.is_none());
         // What was raised inside comes first; it may be why blocks are still live.
-        if is_raised { Ok(drop(self.close(py))) } else { self.close(py) }
+        let closed = self.close(py);
+        if is_raised { Ok(()) } else { closed }
     }
 
     fn __repr__(&self) -> String {

@@ -25,6 +25,17 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 status=$?
 row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
 
+timeout 300 "$bin/stitchpool" info --driver cuda --measure --json >"$log/info.json" 2>"$log/info.err"
+status=$?
+"$bin/stitchpool" info --driver cuda --measure >"$log/info.txt" 2>>"$log/info.err"
+words=$(python3 -c 'import json,sys
+d = json.load(open(sys.argv[1]))
+for verdict in "works", "in_part", "does_not_work", "not_probed":
+    print(verdict, sum(f["verdict"] == verdict for f in d["features"]), end="; ")
+print("seen:", ", ".join(t["trouble"] for t in d["troubles"] if t["sign"] == "seen") or "nothing", end="; ")
+print(len(d["measured"]["differs"]), "figures differ from the table")' "$log/info.json" 2>/dev/null)
+row "info --measure" "$([ $status = 0 ] && echo ok || echo FAILED)" "${words:-$(tail -c 300 "$log/info.err")}"
+
 for trace in "$@"; do
     name=$(basename "$trace" .pickle.gz)
     timeout 240 "$bin/stitchpool" replay "$trace" --driver cuda --check --json >"$log/$name.cuda.json" 2>"$log/$name.cuda.err"

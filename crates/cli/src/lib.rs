@@ -6,10 +6,14 @@
 
 pub mod args;
 mod bytes;
+mod host_shape;
 mod info;
 mod machine;
+#[allow(unsafe_code, reason = "its owner types prove what the seam asks for")]
+mod patch;
 mod progress;
 mod replay;
+mod report;
 mod session;
 mod stress;
 mod table;
@@ -38,6 +42,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let done = match cli.command {
         Command::Replay(args) => replay::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Info(args) => info::run(&args),
     };
@@ -56,5 +61,5 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
 /// # Errors
 /// What is wrong with the file, or with what was asked for.
 pub fn replay_json(args: &ReplayArgs, path: &Path) -> anyhow::Result<String> {
-    Ok(serde_json::to_string(&replay::replay(args, path)?)?)
+    Ok(serde_json::to_string(&replay::play(args, path, |_, _| ())?.0)?)
 }

@@ -50,6 +50,10 @@ impl Budget {
         self.physical_peak_bytes = self.physical_peak_bytes.max(self.physical_bytes);
     }
 
+    pub(crate) const fn reset_peak(&mut self) {
+        self.physical_peak_bytes = self.physical_bytes;
+    }
+
     pub(crate) fn released(&mut self, bytes: u64) {
         self.physical_bytes = self.physical_bytes.saturating_sub(bytes);
     }

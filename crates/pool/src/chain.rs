@@ -1,10 +1,11 @@
 //! A chain: a run of slots at consecutive addresses, a slot one mapped handle. It belongs to one heap
 //! for its life and decides nothing.
 
+use crate::backup::Content;
 use crate::clock::Fence;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all};
-use stitchpool_driver::{Address, Error};
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
+use stitchpool_driver::{Address, DeviceId, Error, Grant};
 
 /// A run of slots and the room behind it.
 #[derive(Debug)]
@@ -36,6 +37,15 @@ pub(crate) enum Slot {
         mapping: Mapping,
         /// Points after which no work uses these addresses.
         fences: Vec<Fence>,
+    },
+    /// Its blocks are suspended: nothing stands here, and its bytes are in blocks and extents of the heap.
+    Asleep {
+        /// The place that is kept for them.
+        vacancy: Vacancy,
+        /// Where the memory lay, and will lie again.
+        device: DeviceId,
+        /// What was in it.
+        content: Content,
     },
     /// Nothing stands here any more.
     Hole(Vacancy),
@@ -72,7 +82,7 @@ impl Slot {
     pub(crate) fn at(&self) -> Address {
         match self {
             Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
-            Self::Hole(vacancy) => vacancy.at(),
+            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.at(),
             Self::Lost { at, .. } => *at,
         }
     }
@@ -80,7 +90,7 @@ impl Slot {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.bytes(),
-            Self::Hole(vacancy) => vacancy.bytes(),
+            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.bytes(),
             Self::Lost { bytes, .. } => *bytes,
         }
     }
@@ -93,7 +103,7 @@ impl Slot {
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
             Self::Current { mapping, .. } | Self::Stale { mapping, .. } => Some(mapping),
-            Self::Hole(_) | Self::Lost { .. } => None,
+            Self::Hole(_) | Self::Asleep { .. } | Self::Lost { .. } => None,
         }
     }
 
@@ -244,6 +254,82 @@ impl Chain {
         handle.1
     }
 
+    /// Unmaps the slot at `at`, on which no work is queued or running; the handle waits in it. On a refusal
+    /// the slot is as it was.
+    pub(crate) fn lay_down(&mut self, at: Address) -> Result<(), Error> {
+        let Some(slot) = self.slot_mut(at) else { return Ok(()) };
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        let (changed, outcome) = match std::mem::replace(slot, lost) {
+            Slot::Current { mapping, carried } => match mapping.unmap() {
+                Ok((vacancy, handle)) => {
+                    let device = handle.device();
+                    (Slot::Asleep { vacancy, device, content: Content::Handle(handle) }, Ok(()))
+                }
+                Err((error, mapping)) => (Slot::Current { mapping, carried }, Err(error)),
+            },
+            other => (other, Ok(())),
+        };
+        *slot = changed;
+        outcome
+    }
+
+    /// Maps `handles` into the sleeping slots from `start` on, one each, and opens them. Gives what the slots
+    /// held.
+    pub(crate) fn raise(
+        &mut self,
+        start: Address,
+        handles: Vec<Arc<PhysicalHandle>>,
+        grants: &[Grant],
+    ) -> Result<Held, (Error, Held)> {
+        let first = self.first_slot_from(start);
+        let mut held = Held::with_capacity(handles.len());
+        for (slot, handle) in self.slots[first..].iter_mut().zip(handles) {
+            match wake_slot(slot, handle) {
+                Ok(Some(content)) => held.push((slot.at(), content)),
+                Ok(None) => {}
+                Err(error) => return Err((error, self.lie_down_again(held))),
+            }
+        }
+        let run = self.slots[first..].iter().take(held.len()).filter_map(Slot::current);
+        match open(run, grants) {
+            Ok(()) => Ok(held),
+            Err(error) => Err((error, self.lie_down_again(held))),
+        }
+    }
+
+    /// Undoes a `raise`. A slot that the driver would not unmap, asked twice, stays mapped: what it held
+    /// comes back.
+    fn lie_down_again(&mut self, held: Held) -> Held {
+        let mut stuck = Held::new();
+        for (at, content) in held {
+            match self.lay_down(at).or_else(|_| self.lay_down(at)) {
+                Ok(()) => drop(self.set_content(at, content)),
+                Err(_) => stuck.push((at, content)),
+            }
+        }
+        stuck
+    }
+
+    /// Says what the sleeping slot at `at` holds from now on, and gives what it held.
+    pub(crate) fn set_content(&mut self, at: Address, new: Content) -> Option<Content> {
+        match self.slot_mut(at)? {
+            Slot::Asleep { content, .. } => Some(std::mem::replace(content, new)),
+            _ => None,
+        }
+    }
+
+    /// Makes the sleeping slot at `at`, of which nothing is in use any more, a hole; gives what it held.
+    pub(crate) fn forget(&mut self, at: Address) -> Option<Content> {
+        let slot = self.slot_mut(at)?;
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        let (changed, content) = match std::mem::replace(slot, lost) {
+            Slot::Asleep { vacancy, content, .. } => (Slot::Hole(vacancy), Some(content)),
+            other => (other, None),
+        };
+        *slot = changed;
+        content
+    }
+
     /// Gives holes at the top back to the tail.
     pub(crate) fn recede(&mut self) {
         while matches!(self.slots.last(), Some(Slot::Hole(_))) {
@@ -278,4 +364,21 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// What sleeping slots held, by their addresses.
+pub(crate) type Held = Vec<(Address, Content)>;
+
+/// Maps a handle into a sleeping slot and gives what the slot held. On a refusal the slot sleeps on.
+fn wake_slot(slot: &mut Slot, handle: Arc<PhysicalHandle>) -> Result<Option<Content>, Error> {
+    let lost = Slot::Lost { at: slot.at(), bytes: slot.bytes() };
+    let (changed, outcome) = match std::mem::replace(slot, lost) {
+        Slot::Asleep { vacancy, device, content } => match vacancy.map(handle) {
+            Ok(mapping) => (Slot::Current { mapping, carried: Vec::new() }, Ok(Some(content))),
+            Err((error, vacancy)) => (Slot::Asleep { vacancy, device, content }, Err(error)),
+        },
+        other => (other, Ok(None)),
+    };
+    *slot = changed;
+    outcome
 }

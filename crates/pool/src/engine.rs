@@ -1,7 +1,9 @@
 //! What all clones of a pool share, and the small questions that several of its parts ask.
 
+use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
 use crate::clock::Clock;
+use crate::doubt::Doubt;
 use crate::error::{Error, Result};
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
 use crate::mapper::{Mapper, MapperCounts};
@@ -11,6 +13,7 @@ use crate::request::Request;
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space};
 use crate::stats::{DeviceStats, Stats};
+use crate::tray::Trays;
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stitchpool_chunks::{Origin, Placement, Stock};
-use stitchpool_driver::{Address, DeviceId, Driver, Grant, Link, Rights};
+use stitchpool_driver::{Address, DeviceId, DeviceInfo, Driver, Grant, Link, Rights};
 
 /// The pool itself.
 pub(crate) struct Engine {
@@ -84,6 +87,10 @@ impl Engine {
             stale: VecDeque::new(),
             order: Order::default(),
             clocks: BTreeMap::new(),
+            arenas: Arenas::default(),
+            trays: Trays::default(),
+            doubt: Doubt::default(),
+            unfilled: BTreeMap::new(),
             counts: MapperCounts::default(),
         };
         Ok(Self {
@@ -133,24 +140,45 @@ impl Engine {
         }
         // A placement by shares only keeps its meaning if every block of the heap is cut the same way.
         let exact = matches!(placement, Placement::Weighted(_) | Placement::Shards(_));
-        let bytes = if exact { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        let whole = exact || request.exclusive;
+        let bytes = if whole { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        if bytes > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes: BLOCK_BYTES_MAX });
+        }
         let mut readers = request.readers.clone();
         readers.sort_unstable();
         readers.dedup();
         let block_bytes = exact.then_some(bytes);
-        let key = HeapKey { serial: clock.serial(), placement, readers, block_bytes };
+        let (serial, arena, exclusive) = (clock.serial(), request.arena, request.exclusive);
+        let key = HeapKey { serial, arena, placement, readers, block_bytes, exclusive };
         let index = match self.registry.find(&key) {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
                 let grants = self.grants(&key, device)?;
                 // A vacant heap changes its tenant only while no miss is under way in it.
-                let _mapper = self.mapper.lock();
-                self.registry.house(Tenant { key, clock: clock.clone(), grants })?
+                let mapper = self.mapper.lock();
+                let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+                self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
         Ok((heap, units_of(bytes)))
+    }
+
+    /// Why a heap does not serve a request.
+    #[cold]
+    pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
+        let serial = request.stream.serial;
+        if !heap.core.lock().belongs_to(serial) {
+            return Error::UnknownStream { serial };
+        }
+        let mapper = self.mapper.lock();
+        match mapper.arenas.get(request.arena) {
+            Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
+            Ok(arena) => Error::Asleep { what: arena.title() },
+            Err(error) => error,
+        }
     }
 
     /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.
@@ -158,16 +186,31 @@ impl Engine {
         let places = key.placement.devices();
         let named = std::iter::once(device).chain(places.iter().copied()).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
-        users.sort_unstable();
-        users.dedup();
         for &reader in &users {
-            for &owner in &places {
-                if self.origin.driver().link(reader, owner)? == Link::None {
-                    return Err(Error::Unreachable { reader, owner });
+            if let Some(owner) = self.unreachable(reader, &places)? {
+                return Err(Error::Unreachable { reader, owner });
+            }
+        }
+        if self.settings.open_to_peers {
+            for &peer in self.devices.keys().filter(|device| !device.is_host()) {
+                if self.unreachable(peer, &places)?.is_none() {
+                    users.push(peer);
                 }
             }
         }
+        users.sort_unstable();
+        users.dedup();
         Ok(users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect())
+    }
+
+    /// The first of the places that a device cannot reach.
+    fn unreachable(&self, reader: DeviceId, places: &[DeviceId]) -> Result<Option<DeviceId>> {
+        for &owner in places {
+            if self.origin.driver().link(reader, owner)? == Link::None {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
     }
 
     #[inline]
@@ -218,14 +261,20 @@ impl Engine {
         })
     }
 
+    /// All the memory a device has, as far as the driver tells without a context.
+    pub(crate) fn total_bytes(&self, device: DeviceId) -> Result<u64> {
+        total_bytes(&self.origin, &self.origin.driver().devices()?, device)
+    }
+
     pub(crate) fn granule_bytes(&self) -> u64 {
         self.devices.values().map(|device| device.granule_bytes).max().unwrap_or(UNIT_BYTES)
     }
 
     pub(crate) fn set_watched(&self, mapper: &Mapper) {
         let stale = !mapper.stale.is_empty();
-        let littered = stale || mapper.clocks.values().any(|clock| clock.is_retired());
-        for (flag, is) in [(&self.watched, stale || mapper.clocks.len() > 1), (&self.littered, littered)] {
+        let asleep = self.registry.heaps().any(|heap| heap.asleep_bytes() > 0);
+        let littered = stale || asleep || mapper.clocks.values().any(|clock| clock.is_retired());
+        for (flag, is) in [(&self.watched, stale || asleep || mapper.clocks.len() > 1), (&self.littered, littered)] {
             // Threads that hit read beside them: not written without need.
             if flag.load(Ordering::Relaxed) != is {
                 flag.store(is, Ordering::Relaxed);
@@ -281,6 +330,7 @@ impl Drop for Engine {
         let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
         let finished = self.finish_all(&self.mapper.lock());
         let mapper = self.mapper.get_mut();
+        let finished = finished.and_then(|()| mapper.end_doubt());
         if live_bytes == 0 && finished.is_ok() {
             return;
         }
@@ -311,10 +361,7 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
     }
     let mut devices = BTreeMap::new();
     for id in wanted {
-        // Asking a GPU for its free memory would make a context there; its size is known without.
-        let info = listed.iter().find(|info| info.id == id);
-        let total_bytes =
-            info.map_or_else(|| driver.memory(id).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?;
+        let total_bytes = total_bytes(origin, &listed, id)?;
         let limit_bytes = settings.limit_bytes.map_or(total_bytes, |limit| limit.min(total_bytes));
         let limit_bytes = limit_bytes - limit_bytes % granule_bytes;
         if limit_bytes == 0 {
@@ -326,4 +373,11 @@ fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<De
         devices.insert(id, DeviceLimits { granule_bytes, limit_bytes });
     }
     Ok(devices)
+}
+
+/// Asking a GPU for its free memory would make a context there; its size is known without.
+fn total_bytes(origin: &Origin, listed: &[DeviceInfo], device: DeviceId) -> Result<u64> {
+    let info = listed.iter().find(|info| info.id == device);
+    Ok(info
+        .map_or_else(|| origin.driver().memory(device).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?)
 }

@@ -1,7 +1,7 @@
 //! What the pool says when it refuses. Nothing has changed.
 
 use std::fmt;
-use stitchpool_driver::{Address, DeviceId};
+use stitchpool_driver::{Address, DeviceId, Trouble};
 
 /// A refusal of the pool.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -40,6 +40,73 @@ pub enum Error {
         /// The stream's number in the pool.
         serial: u32,
     },
+    /// Not an arena of this pool, or one that was dissolved.
+    #[error("arena {serial} is not one of this pool's, or was dissolved: ask the pool for it by its name")]
+    UnknownArena {
+        /// The arena's number in the pool.
+        serial: u32,
+    },
+    /// Something was asked of an arena or block that sleeps.
+    #[error("{what} is suspended: resume it first")]
+    Asleep {
+        /// What sleeps.
+        what: String,
+    },
+    /// Another operation on the same arena or block is under way.
+    #[error("another operation on {what} is under way: try again when it has ended")]
+    Busy {
+        /// What is being worked on.
+        what: String,
+    },
+    /// Memory cannot leave its address while a stream is being captured.
+    #[error("stream {serial} is being captured, and {operation} would break the capture: end it first")]
+    Capturing {
+        /// The stream's number in the pool.
+        serial: u32,
+        /// What was asked for.
+        operation: &'static str,
+    },
+    /// A device would hold more than its limit.
+    #[error(
+        "{device} holds {held_bytes} of at most {limit_bytes} bytes, too many for {asked_bytes} more: free or suspend blocks, or raise limit_bytes"
+    )]
+    Limit {
+        /// Which device.
+        device: DeviceId,
+        /// How much more was wanted.
+        asked_bytes: u64,
+        /// What the pool holds there.
+        held_bytes: u64,
+        /// What it may hold.
+        limit_bytes: u64,
+    },
+    /// Two ranges that are not laid out alike cannot exchange their memory.
+    #[error("the ranges have {} and {} handles, {} and {} bytes: only ranges of the same layout can exchange their memory; allocate both with the same request, or give both the same handle size", handles.0, handles.1, bytes.0, bytes.1)]
+    Layout {
+        /// How many handles each has.
+        handles: (u64, u64),
+        /// How long each is.
+        bytes: (u64, u64),
+    },
+    /// A backup that cannot be: the place is the memory's own, or cannot be reached.
+    #[error("{0}")]
+    Backup(String),
+    /// A backup file would not do.
+    #[error("the backup file {} could not {what}: {detail}", path.display())]
+    Disk {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What it was to do.
+        what: &'static str,
+        /// What the system said, or what was found.
+        detail: String,
+    },
+    /// The block shares handles with others, so nothing can be done to it alone.
+    #[error("the block at {address} shares handles with others: allocate it exclusive, or ask its whole arena")]
+    Shared {
+        /// The block.
+        address: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {
@@ -49,7 +116,7 @@ pub enum Error {
         known: String,
     },
     /// A device that may not use the memory.
-    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them")]
+    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them; {}", Trouble::NoPeer.see())]
     Unreachable {
         /// Who wants to use the memory.
         reader: DeviceId,
@@ -57,7 +124,9 @@ pub enum Error {
         owner: DeviceId,
     },
     /// A stream of a device that has no rights on the block.
-    #[error("{device} has no rights on the block at {address}: ask for them with the request")]
+    #[error(
+        "{device} has no rights on the block at {address}: ask for them with the request; {}", Trouble::NoRights.see()
+    )]
     NoRights {
         /// The stream's device.
         device: DeviceId,
@@ -130,6 +199,10 @@ pub struct Holdings {
     pub pending_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
+    /// In blocks that are suspended: not held now, and needed to resume.
+    pub suspended_bytes: u64,
+    /// In backups of suspended blocks of other devices, and kept for such.
+    pub backup_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
     pub quarantined_bytes: u64,
     /// Free on the device outside the pool, as the driver says; `None` where it would not say.
@@ -148,7 +221,11 @@ impl fmt::Display for Shortage {
         if let Some(refusal) = &self.refusal {
             write!(f, "; {refusal}")?;
         }
-        write!(f, "; {}", self.advice())
+        write!(f, "; {}", self.advice())?;
+        if self.devices.iter().any(|holdings| holdings.device_is_short(self.missing_bytes)) {
+            write!(f, "; {}", Trouble::NotBack.see())?;
+        }
+        Ok(())
     }
 }
 
@@ -163,6 +240,8 @@ impl Shortage {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
             "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else if any(&|holdings| holdings.device_is_short(self.missing_bytes)) {
+            "the pool may hold more, but the device has no more: others hold its memory; let them end, or free blocks"
         } else {
             "free blocks, or let the request spill to further devices"
         }
@@ -170,6 +249,12 @@ impl Shortage {
 }
 
 impl Holdings {
+    /// Whether others hold what the limit would allow.
+    fn device_is_short(&self, missing_bytes: u64) -> bool {
+        let room_bytes = self.limit_bytes.saturating_sub(self.physical_bytes);
+        room_bytes >= missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes < missing_bytes)
+    }
+
     fn limit_is_short_of_device(&self, missing_bytes: u64) -> bool {
         let room_bytes = self.limit_bytes - self.physical_bytes.min(self.limit_bytes);
         room_bytes < missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes >= missing_bytes)
@@ -182,8 +267,9 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
-            self.stranded_bytes, self.quarantined_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, \
+             in backups {}, quarantined {}; suspended {}",
+            self.stranded_bytes, self.backup_bytes, self.quarantined_bytes, self.suspended_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -1,6 +1,7 @@
 //! A heap: the blocks and free bytes of one stream in one kind of place. Its lock is the only one a
 //! hit takes, and no driver call is made under it.
 
+use crate::arena::ArenaId;
 use crate::clock::{Clock, Fence};
 use crate::extents::{Extent, Extents};
 use crate::free_log::FreeLog;
@@ -33,6 +34,8 @@ pub(crate) struct Heap {
     live_bytes: AtomicU64,
     /// The highest `live_bytes` since it was last asked for.
     live_peak_bytes: AtomicU64,
+    /// Bytes of its sleeping slots. Only the mapper's holder writes it.
+    asleep_bytes: AtomicU64,
     /// No tick has anything to do before.
     tick_due_us: AtomicU64,
 }
@@ -41,11 +44,14 @@ pub(crate) struct Heap {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct HeapKey {
     pub(crate) serial: u32,
+    pub(crate) arena: ArenaId,
     pub(crate) placement: Placement,
     /// Who may read and write, beside the stream's device and those of the placement.
     pub(crate) readers: Vec<DeviceId>,
     /// All blocks have this size, because the placement is exact; `None`: any size.
     pub(crate) block_bytes: Option<u64>,
+    /// Each block has handles of its own, and a chain.
+    pub(crate) exclusive: bool,
 }
 
 /// Who uses a heap now.
@@ -59,9 +65,11 @@ pub(crate) struct Tenant {
 /// What the lock protects.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
-    /// The serial of the stream that may allocate; `None` iff there is no tenant, or its stream is retired:
-    /// then blocks may still be freed.
+    /// The serial of the stream that may allocate; `None` iff there is no tenant, its stream is retired, or
+    /// its arena is not awake: blocks may still be freed.
     serves: Option<u32>,
+    /// Iff the tenant's stream is retired.
+    retired: bool,
     /// None iff the heap is unused: no chain, block or pending block is in it.
     pub(crate) tenant: Option<Tenant>,
     /// Free bytes, all of them in current slots of the heap's chains.
@@ -121,6 +129,7 @@ impl Heap {
             core: Mutex::default(),
             live_bytes: AtomicU64::new(0),
             live_peak_bytes: AtomicU64::new(0),
+            asleep_bytes: AtomicU64::new(0),
             tick_due_us: AtomicU64::new(0),
         }
     }
@@ -161,10 +170,25 @@ impl Heap {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes in live blocks since the last call.
+    /// Bytes in live blocks that have memory, as far as it can be told without looking at each.
+    pub(crate) fn awake_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.asleep_bytes())
+    }
+
+    /// The most bytes in live blocks with memory since the last call.
     pub(crate) fn take_live_peak_bytes(&self) -> u64 {
-        let live_bytes = self.live_bytes();
-        self.live_peak_bytes.swap(live_bytes, Ordering::Relaxed).max(live_bytes)
+        let peak_bytes = self.live_peak_bytes.swap(self.live_bytes(), Ordering::Relaxed);
+        peak_bytes.saturating_sub(self.asleep_bytes()).max(self.awake_bytes())
+    }
+
+    /// Bytes of slots whose blocks are suspended.
+    pub(crate) fn asleep_bytes(&self) -> u64 {
+        self.asleep_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that slots of so many bytes fell asleep, or awoke.
+    pub(crate) fn note_asleep(&self, more_bytes: u64, less_bytes: u64) {
+        self.asleep_bytes.store((self.asleep_bytes() + more_bytes).saturating_sub(less_bytes), Ordering::Relaxed);
     }
 
     /// Takes a block from the free bytes, if some extent has them.
@@ -219,9 +243,25 @@ impl Core {
         self.serves == Some(serial)
     }
 
+    /// Whether the stream with this serial is the tenant's, and not retired.
+    pub(crate) fn belongs_to(&self, serial: u32) -> bool {
+        !self.retired && self.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == serial)
+    }
+
     /// The tenant's stream is retired.
     pub(crate) const fn retire(&mut self) {
         self.serves = None;
+        self.retired = true;
+    }
+
+    /// From now on nothing is allocated here; blocks may be freed.
+    pub(crate) const fn close(&mut self) {
+        self.serves = None;
+    }
+
+    /// The tenant's stream may allocate again, if it is not retired.
+    pub(crate) fn reopen(&mut self) {
+        self.serves = self.tenant.as_ref().filter(|_| !self.retired).map(|tenant| tenant.key.serial);
     }
 
     /// Notes that the block at `address` is used on another stream too. False: no such block.
@@ -318,13 +358,14 @@ impl Core {
 
     /// Whether a new tenant may move in.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.is_idle() && self.serves.is_none()
+        self.is_idle() && (self.retired || self.tenant.is_none())
     }
 
     /// Gives the heap to a tenant. It is vacant, so what its log tells is of nobody's interest.
     pub(crate) fn move_in(&mut self, tenant: Tenant) {
         self.log = FreeLog::default();
         self.serves = Some(tenant.key.serial);
+        self.retired = false;
         self.tenant = Some(tenant);
     }
 

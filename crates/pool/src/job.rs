@@ -35,6 +35,15 @@ impl Job<'_> {
         bytes_of(self.units)
     }
 
+    /// Takes the block from the heap's free bytes, if they have it by now. A block with handles of its own
+    /// is never in them.
+    pub(crate) fn take_free(&self) -> Option<u64> {
+        if self.tenant.key.exclusive {
+            return None;
+        }
+        self.heap.take(&mut self.heap.core.lock(), self.units, self.alignment_bytes)
+    }
+
     /// How large a new handle on `device` would be.
     pub(crate) fn handle_bytes(&self, mapper: &Mapper, device: DeviceId) -> u64 {
         let Some(budget) = mapper.budgets.get(&device) else { return UNIT_BYTES };

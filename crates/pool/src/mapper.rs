@@ -1,13 +1,19 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
+use crate::arena::Arenas;
+use crate::backup::Content;
 use crate::budget::Budget;
-use crate::chain::{Chain, Slot};
+use crate::chain::{Chain, Held, Slot};
 use crate::clock::{Clock, Fence};
+use crate::doubt::Doubt;
+use crate::error::Error as PoolError;
+use crate::heap::Heap;
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
 use crate::settings::Settings;
 use crate::space::Space;
+use crate::tray::Trays;
 use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,6 +37,13 @@ pub(crate) struct Mapper {
     pub(crate) order: Order,
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
+    pub(crate) arenas: Arenas,
+    /// Where backups lie, and trays kept for the next.
+    pub(crate) trays: Trays,
+    /// While there is any, nothing is unmapped.
+    pub(crate) doubt: Doubt,
+    /// What slots shall be filled with that a failed resume left mapped, by address, with their heaps.
+    pub(crate) unfilled: BTreeMap<u64, (u32, Content)>,
     pub(crate) counts: MapperCounts,
 }
 
@@ -107,15 +120,51 @@ impl Mapper {
 
     /// The one routine that unmaps: whatever calls it has made sure that every fence is past.
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
+        self.end_doubt()?;
         let Some(chain) = self.chain_holding_mut(at.0) else { return Ok(None) };
         let handle = chain.unmap(at)?;
         chain.recede();
-        let (key, empty) = (chain.at().0, chain.slots().is_empty());
         self.counts.unmapped += 1;
-        if empty && let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
+        self.drop_if_empty(at);
+        Ok(handle)
+    }
+
+    /// Makes a sleeping slot, of which nothing is in use any more, a hole; gives what it held.
+    pub(crate) fn forget(&mut self, at: Address) -> Option<Content> {
+        let chain = self.chain_holding_mut(at.0)?;
+        let content = chain.forget(at);
+        chain.recede();
+        self.drop_if_empty(at);
+        content
+    }
+
+    /// Gives the addresses of a chain without slots back.
+    fn drop_if_empty(&mut self, at: Address) {
+        let Some(chain) = self.chain_holding(at.0).filter(|chain| chain.slots().is_empty()) else { return };
+        let key = chain.at().0;
+        if let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
             self.space.give_back(vacancy);
         }
-        Ok(handle)
+    }
+
+    /// Takes note of slots that a failed operation left mapped, and of what they shall be filled with.
+    pub(crate) fn note_unfilled(&mut self, heap: &Heap, stuck: Held) {
+        for (at, content) in stuck {
+            let bytes = self.slot_holding(at.0).map_or(0, Slot::bytes);
+            heap.note_asleep(0, bytes);
+            self.unfilled.insert(at.0, (heap.index, content));
+        }
+    }
+
+    /// Refuses to let a device hold so many more bytes, where its limit is in the way.
+    pub(crate) fn refuse_beyond_limit(&self, device: DeviceId, bytes: u64) -> Result<(), PoolError> {
+        match self.budgets.get(&device) {
+            Some(budget) if budget.physical_bytes().saturating_add(bytes) > budget.limit_bytes => {
+                let (held_bytes, limit_bytes) = (budget.physical_bytes(), budget.limit_bytes);
+                Err(PoolError::Limit { device, asked_bytes: bytes, held_bytes, limit_bytes })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A handle has lost a mapping. If that was the last, it is idle: kept or released.

@@ -41,7 +41,9 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         let serial = job.tenant.key.serial;
         if !job.heap.core.lock().serves(serial) {
-            return Err(Error::UnknownStream { serial });
+            let what = mapper.arenas.get(job.tenant.key.arena)?.title();
+            let gone = !job.heap.core.lock().belongs_to(serial);
+            return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
         }
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
@@ -52,12 +54,13 @@ impl Engine {
         }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
-            if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
+            if let Some(address) = job.take_free() {
                 return Ok(address);
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
+            tracing::debug!(%plan, missing_bytes, "planned");
             if missing_bytes == 0 && !renewed {
                 renewed = true;
                 if self.renew(&mut mapper, &job, &plan) {
@@ -101,6 +104,7 @@ impl Engine {
         }
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
         let missing_bytes = missing_bytes.min(job.bytes());
+        tracing::debug!(missing_bytes, "nothing was enough");
         let shortage = Shortage { refusal, waits, ..mapper.shortage(&job, &heaps, missing_bytes) };
         Err(Error::OutOfMemory(Box::new(shortage)))
     }
@@ -135,7 +139,7 @@ impl Engine {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
-            let live_bytes = heap.live_bytes();
+            let live_bytes = heap.awake_bytes();
             let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
             let Some(placement) = placement else { continue };
             let requested_bytes = job.filter(|job| job.heap.index == heap.index).map_or(0, Job::bytes);
@@ -174,6 +178,7 @@ fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
             None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
             Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
         };
+        tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);
     }
 }

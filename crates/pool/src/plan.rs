@@ -2,6 +2,7 @@
 
 use crate::candidate::Candidate;
 use crate::chain::Gap;
+use std::fmt;
 use stitchpool_driver::DeviceId;
 
 /// Where the block will stand.
@@ -37,6 +38,33 @@ pub(crate) struct Plan {
     pub(crate) place: Place,
     pub(crate) steps: Vec<Step>,
     pub(crate) cost: Cost,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |of: fn(&Step) -> bool| {
+            let (mut count, mut bytes) = (0, 0);
+            for step in self.steps.iter().filter(|step| of(step)) {
+                count += 1;
+                bytes += step.bytes();
+            }
+            (count, bytes)
+        };
+        f.write_str(match self.place {
+            Place::Gap { .. } => "in a gap",
+            Place::New => "in a chain of its own",
+        })?;
+        for (word, (count, bytes)) in [
+            ("from stock", sum(|step| matches!(step, Step::Stock { .. }))),
+            ("created", sum(|step| matches!(step, Step::Create { .. }))),
+            ("taken by alias", sum(|step| matches!(step, Step::Steal(_)))),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} handles of {bytes} bytes {word}")?;
+            }
+        }
+        write!(f, "; {} waits, {} us of driver time", self.cost.waits, self.cost.driver_ns / 1000)
+    }
 }
 
 /// What a plan costs; less is better, the first field first.

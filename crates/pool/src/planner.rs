@@ -38,7 +38,8 @@ impl<'a> Planner<'a> {
 
     /// The plan that uses what is free beside a gap, where that helps.
     fn bridge(&mut self) -> Result<Option<Plan>, stitchpool_chunks::Error> {
-        if self.markets.job.tenant.key.block_bytes.is_some() {
+        let key = &self.markets.job.tenant.key;
+        if key.block_bytes.is_some() || key.exclusive {
             return Ok(None);
         }
         let Some(site) = self.best_site() else { return Ok(None) };
@@ -79,7 +80,8 @@ impl<'a> Planner<'a> {
     fn gather(&mut self, place: Place, pieces: &[Piece], exact: bool) -> Plan {
         let placement = self.markets.job.tenant.key.placement.clone();
         let fallbacks = &placement.fallbacks()[..self.markets.job.fallbacks.min(placement.fallbacks().len())];
-        let mut gathering = Gathering::new(self.markets.job, place, exact || pieces.len() > 1);
+        let mut gathering =
+            Gathering::new(self.markets.job, place, exact || pieces.len() > 1 || self.markets.job.tenant.key.exclusive);
         for &piece in pieces {
             gathering.take(&mut self.markets, piece, fallbacks);
         }

@@ -1,5 +1,7 @@
 //! The pool's public face.
 
+use crate::arena::{ArenaId, Wakefulness};
+use crate::backup::Backup;
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -7,15 +9,20 @@ use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
 use crate::registry::Registry;
 use crate::request::{Block, Request, StreamId};
+use crate::scope::Scope;
 use crate::settings::Settings;
+use crate::sleep::Suspended;
 use crate::stats::Stats;
+use crate::survey::Survey;
+use crate::swap::Migrated;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::wake::Resumed;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stitchpool_chunks::{Placement, Segment};
-use stitchpool_driver::{Address, Driver, RawStream};
+use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 
 /// A memory pool over stitched ranges of one or more devices.
 ///
@@ -45,6 +52,18 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The arena of this name, made if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn arena(&self, name: &str) -> Result<ArenaId> {
+        self.engine.mapper.lock().arenas.named(name)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
     ///
     /// # Errors
@@ -55,10 +74,12 @@ impl Pool {
         let serial = Registry::next_serial()?;
         let clock = Clock::new(serial, stream, &engine.origin)?;
         let placement = Placement::Home(stream.device);
-        let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
+        let arena = ArenaId::DEFAULT;
+        let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let grants = engine.grants(&key, stream.device)?;
         let mut mapper = engine.mapper.lock();
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
+        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         engine.set_watched(&mapper);
@@ -92,9 +113,12 @@ impl Pool {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
-            return Err(Error::UnknownStream { serial: request.stream.serial });
+            drop(core);
+            return Err(engine.refuse(heap, request));
         }
-        if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
+        if !request.exclusive
+            && let Some(address) = heap.take(&mut core, units, alignment_bytes)
+        {
             return Ok(block(address, units));
         }
         core.counts.misses += 1;
@@ -179,6 +203,8 @@ impl Pool {
         let mut mapper = self.engine.mapper.lock();
         self.engine.seal_all(&mapper);
         mapper.poll_clocks();
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         trimmed
@@ -193,9 +219,52 @@ impl Pool {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
         self.engine.finish_all(&mapper)?;
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         Ok(trimmed)
+    }
+
+    /// Gives the memory of all blocks of a scope back to the driver; their addresses stay theirs. Waits
+    /// first for all work of every device that may use them; from the call to the return nothing may be
+    /// queued that uses them. They may be freed while they sleep. A second suspend does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`], [`Error::Busy`], [`Error::Shared`], [`Error::UnknownArena`],
+    /// [`Error::UnknownAddress`], [`Error::Backup`], [`Error::Disk`], [`Error::Limit`], or the driver's.
+    /// The blocks are then awake as before.
+    pub fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
+        self.engine.suspend(scope, backup)
+    }
+
+    /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
+    /// devices and with the same bytes. A second resume does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with
+    /// their backups, and the call can be repeated.
+    pub fn resume(&self, scope: Scope) -> Result<Resumed> {
+        self.engine.resume(scope)
+    }
+
+    /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.
+    /// Waits and is refused as [`suspend`](Self::suspend) is.
+    ///
+    /// # Errors
+    /// As [`suspend`](Self::suspend); [`Error::Unreachable`] where a device with rights cannot reach the new
+    /// memory; [`Error::Limit`] or the driver's where there is no room. All is then where it was.
+    pub fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
+        self.engine.migrate(scope, device)
+    }
+
+    /// Exchanges the memory behind two blocks or ranges with handles of their own and of the same layout:
+    /// nothing is copied, each finds at its address what was at the other's. Rights stay with the addresses.
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate); [`Error::Layout`]. All is then where it was.
+    pub fn exchange(&self, one: Scope, other: Scope) -> Result<()> {
+        self.engine.exchange(one, other)
     }
 
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may
@@ -242,6 +311,13 @@ impl Pool {
     pub fn check(&self) -> std::result::Result<(), String> {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         check::check(&self.engine.mapper.lock(), &heaps)
+    }
+
+    /// What stands where now: every slot with its memory and what its bytes are used for, and every idle handle.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        Survey::of(&self.engine.mapper.lock(), &heaps)
     }
 
     /// The address ranges that have memory, one line each: its first address, and one letter a

@@ -58,8 +58,8 @@ impl Registry {
         self.roll.read().by_key.get(key).copied()
     }
 
-    /// Gives a tenant a heap: one that is idle, else a new one.
-    pub(crate) fn house(&self, tenant: Tenant) -> Result<u32> {
+    /// Gives a tenant a heap: one that is idle, else a new one; `open`: it may allocate there at once.
+    pub(crate) fn house(&self, tenant: Tenant, open: bool) -> Result<u32> {
         let mut roll = self.roll.write();
         if let Some(&index) = roll.by_key.get(&tenant.key) {
             return Ok(index);
@@ -70,7 +70,11 @@ impl Registry {
             None => self.build(&mut roll)?,
         };
         roll.by_key.insert(tenant.key.clone(), heap.index);
-        heap.core.lock().move_in(tenant);
+        let mut core = heap.core.lock();
+        core.move_in(tenant);
+        if !open {
+            core.close();
+        }
         Ok(heap.index)
     }
 
@@ -106,7 +110,7 @@ impl Registry {
     /// The clock of a stream whose home is `home`, if it is registered and not retired.
     pub(crate) fn clock(&self, serial: u32, home: u32) -> Result<Arc<Clock>> {
         let core = self.heap(home).map(|heap| heap.core.lock());
-        let core = core.filter(|core| core.serves(serial));
+        let core = core.filter(|core| core.belongs_to(serial));
         let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
         tenant.map(|tenant| tenant.clock.clone()).ok_or(Error::UnknownStream { serial })
     }

@@ -20,12 +20,21 @@ pub struct Settings {
     /// Whether a stream may be made to wait for another's frees when memory is short. Streams whose
     /// kernels wait for each other could deadlock: turn it off for them.
     pub stream_waits: bool,
+    /// Whether every device of the pool that can reach a block's memory may use it, not only the stream's
+    /// own and those a request names.
+    pub open_to_peers: bool,
     /// How long the CPU may wait for pending memory before a request fails.
     pub wait_max: Duration,
     /// A stream's frees are sealed at most this often, so that their passing is known in time.
     pub seal_pause: Duration,
     /// Memory that was not needed for so long may be given back.
     pub decay: Duration,
+    /// So many bytes that backups of suspended blocks lay in are kept for the next suspend: making them
+    /// anew costs seconds a few GiB. With 0 their memory goes back when the blocks have resumed.
+    pub backup_keep_bytes: u64,
+    /// Blocks whose content was discarded come back filled with a pattern (0xA5 in each byte) instead of
+    /// whatever is there, so that a reader notices.
+    pub poison: bool,
     /// Addresses to reserve; `None`: 64 times the devices' memory, at most 32 TiB.
     pub address_bytes: Option<u64>,
 }
@@ -54,9 +63,12 @@ impl Default for Settings {
             handle_bytes_max: 64 << 20,
             kind: HandleKind::Private,
             stream_waits: true,
+            open_to_peers: false,
             wait_max: Duration::from_secs(10),
             seal_pause: Duration::from_millis(2),
             decay: Duration::from_secs(60),
+            backup_keep_bytes: 0,
+            poison: cfg!(debug_assertions),
             address_bytes: None,
         }
     }

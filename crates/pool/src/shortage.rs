@@ -59,6 +59,7 @@ impl Mapper {
             Resort::Spilled(used) if used < fallbacks => Resort::Spilled(used + 1),
             Resort::Drained | Resort::Spilled(_) => return false,
         };
+        tracing::debug!(resort = ?*resort, "no plan was enough: a last resort");
         if let Resort::Spilled(used) = *resort {
             job.fallbacks = used;
             job.waits = if self.settings.stream_waits { Waits::Stream } else { Waits::None };
@@ -87,6 +88,7 @@ impl Mapper {
                 continue;
             }
             self.counts.cpu_waits += 1;
+            tracing::debug!(stream = fence.clock.serial(), "the CPU waits for stale mappings that hold memory");
             if let Err(error) = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin) {
                 waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
             }
@@ -111,6 +113,8 @@ impl Mapper {
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
             stranded_bytes: 0,
+            suspended_bytes: self.suspended_bytes(device),
+            backup_bytes: self.tray_bytes(device),
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
             device_free_bytes: self.device_free_bytes(device),
         };
@@ -126,6 +130,13 @@ impl Mapper {
             holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
         }
         Some(holdings)
+    }
+
+    /// Bytes of a device that sleeping slots will need.
+    fn suspended_bytes(&self, device: DeviceId) -> u64 {
+        let slots = self.chains.values().flat_map(crate::chain::Chain::slots);
+        let of_device = slots.filter(|slot| matches!(slot, Slot::Asleep { device: at, .. } if *at == device));
+        of_device.map(Slot::bytes).sum()
     }
 
     /// What the driver has left on a device. Only asked of devices whose streams use the pool: on any

@@ -85,6 +85,7 @@ impl<'a> Stitch<'a> {
             Ok(address) => Stitched::Block(address),
             Err(setback) => {
                 self.undo();
+                tracing::debug!("a plan was given up, and all put back");
                 match setback {
                     Setback::Overtaken => Stitched::Overtaken,
                     Setback::Refused(error) => Stitched::Refused(error),
@@ -187,6 +188,7 @@ impl<'a> Stitch<'a> {
             let origin = self.mapper.origin.clone();
             if self.job.waits == Waits::Cpu {
                 self.mapper.counts.cpu_waits += 1;
+                tracing::debug!(waited = fence.clock.serial(), "the CPU waits for another stream's memory");
                 fence.clock.finish(fence.epoch, self.mapper.settings.wait_max, &origin)?;
                 continue;
             }
@@ -287,6 +289,7 @@ impl<'a> Stitch<'a> {
             Place::New => room.start,
         };
         let end = start + self.job.bytes();
+        tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
         let mut core = self.job.heap.core.lock();
         self.job.heap.add_live(&mut core, start, self.job.units);
         if end < run_end {

@@ -35,9 +35,12 @@ impl Engine {
         }
         // A miss under way does all of this itself.
         let Some(mut mapper) = self.mapper.try_lock() else { return };
+        let stale = mapper.stale.len();
         if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
             tracing::debug!(%error, "stale mappings stay");
         }
+        tracing::trace!(retired = stale - mapper.stale.len().min(stale), "took stale mappings down");
+        self.forget_freed(&mut mapper);
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
     }
@@ -80,6 +83,7 @@ impl Engine {
             own.chain(pending).collect()
         };
         for fence in fences.iter().filter(|fence| !fence.is_passed()) {
+            tracing::trace!(stream = fence.clock.serial(), epoch = fence.epoch, "asks how far a stream is");
             fence.clock.tick(fence.epoch, pause_us, &self.origin)?;
         }
         Ok(())

@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Where code may be unsafe: the raw interface, the drivers, the owners, the one file of the pool that
-/// scans rows, the one file of the program that queues test work, and those of the Python face that take
+/// scans rows, the two files of the program that queue work of their own, and those of the Python face that take
 /// streams from callers and lend bytes to the interpreter.
 const UNSAFE: &[&str] = &[
     "crates/cuda-sys/",
@@ -28,6 +28,8 @@ const UNSAFE: &[&str] = &[
     "crates/parity/",
     "crates/capi/",
     "crates/cli/src/work.rs",
+    "crates/cli/src/patch.rs",
+    "crates/chunks/src/content.rs",
     "crates/chunks/src/event.rs",
     "crates/chunks/src/mapping.rs",
     "crates/chunks/src/physical_handle.rs",

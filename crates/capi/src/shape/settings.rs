@@ -26,6 +26,9 @@ pub struct CSettings {
     pub decay_us: u64,
     pub handle_kind: i32,
     pub stream_waits: i32,
+    pub open_to_peers: i32,
+    pub poison: i32,
+    pub backup_keep_bytes: u64,
 }
 
 // SAFETY: the size, then numbers and a pointer, without padding.
@@ -55,6 +58,9 @@ impl CSettings {
             decay_us: micros(settings.decay),
             handle_kind: settings.kind as i32,
             stream_waits: i32::from(settings.stream_waits),
+            open_to_peers: i32::from(settings.open_to_peers),
+            poison: i32::from(settings.poison),
+            backup_keep_bytes: settings.backup_keep_bytes,
         }
     }
 
@@ -69,10 +75,8 @@ impl CSettings {
             2 => HandleKind::Fabric,
             kind => return Err(wrong("handle_kind", kind, "0 is private, 1 file descriptor, 2 fabric")),
         };
-        let stream_waits = match self.stream_waits {
-            0 | 1 => self.stream_waits == 1,
-            value => return Err(wrong("stream_waits", value, "0 is no, 1 yes")),
-        };
+        let stream_waits = yes_or_no("stream_waits", self.stream_waits)?;
+        let open_to_peers = yes_or_no("open_to_peers", self.open_to_peers)?;
         Ok(Settings {
             devices: devices.iter().map(|device| device_of(*device)).collect::<Result<_>>()?,
             limit_bytes: (self.limit_bytes != u64::MAX).then_some(self.limit_bytes),
@@ -80,11 +84,21 @@ impl CSettings {
             handle_bytes_max: self.handle_bytes_max,
             kind,
             stream_waits,
+            open_to_peers,
+            poison: yes_or_no("poison", self.poison)?,
+            backup_keep_bytes: self.backup_keep_bytes,
             wait_max: Duration::from_micros(self.wait_max_us),
             seal_pause: Duration::from_micros(self.seal_pause_us),
             decay: Duration::from_micros(self.decay_us),
             address_bytes: (self.address_bytes != 0).then_some(self.address_bytes),
         })
+    }
+}
+
+fn yes_or_no(field: &str, value: i32) -> Result<bool> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        value => Err(wrong(field, value, "0 is no, 1 yes")),
     }
 }
 
@@ -120,6 +134,9 @@ mod tests {
             decay_us: 9,
             handle_kind: 1,
             stream_waits: 0,
+            open_to_peers: 1,
+            poison: 1,
+            backup_keep_bytes: 10,
         };
         let expected = Settings {
             devices: vec![DeviceId(1), DeviceId::HOST],
@@ -128,6 +145,9 @@ mod tests {
             handle_bytes_max: 5,
             kind: HandleKind::FileDescriptor,
             stream_waits: false,
+            open_to_peers: true,
+            poison: true,
+            backup_keep_bytes: 10,
             wait_max: Duration::from_micros(7),
             seal_pause: Duration::from_micros(8),
             decay: Duration::from_micros(9),

@@ -66,7 +66,10 @@ static void settings_that_cannot_be_are_refused(void) {
     settings.stream_waits = 2;
     EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
     settings = defaults();
-    settings.struct_size = sizeof settings - 1;
+    settings.open_to_peers = -1;
+    EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
+    settings = defaults();
+    settings.struct_size = offsetof(stitchpool_settings, open_to_peers) - 1; /* the first version ended there */
     EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
     CHECK(pool == NULL);
     EXPECT(OK, stitchpool_driver_close(driver));
@@ -162,9 +165,45 @@ static void refused_by_all(stitchpool_pool *pool, stitchpool_stream stream, stit
     CHECK(stitchpool_pool_device_stats(pool, 0, &device_stats) == refused);
     CHECK(stitchpool_pool_devices(pool, &device, 1, &count) == refused);
     CHECK(stitchpool_segments(pool, address, 1, &segment, 1, &count) == refused);
+    CHECK(stitchpool_ranges(pool, NULL, 0, &count) == refused);
+    CHECK(stitchpool_limit_set(pool, 0, STITCHPOOL_ALL) == refused);
+    CHECK(stitchpool_peaks_reset(pool, 0) == refused);
     CHECK(stitchpool_block_of(pool, address, &address, &bytes) == refused);
     CHECK(stitchpool_pictures(pool, text, sizeof text, &count) == refused);
     CHECK(address == &bytes && count == 0 && bytes == 0);
+}
+
+static void a_limit_may_change_and_peaks_begin_anew(void) {
+    stitchpool_driver *driver = small_driver(2, 64 * MIB);
+    stitchpool_settings settings = {.struct_size = sizeof settings};
+    EXPECT(OK, stitchpool_settings_default(&settings));
+    settings.open_to_peers = 1;
+    stitchpool_pool *pool = NULL;
+    EXPECT(OK, stitchpool_pool_create(driver, &settings, &pool));
+    stitchpool_stream first = stream_on(driver, pool, 0), second = stream_on(driver, pool, 1);
+    void *address = NULL;
+    EXPECT(OK, stitchpool_limit_set(pool, 0, 8 * MIB));
+    EXPECT(OUT_OF_MEMORY, stitchpool_alloc(pool, first, 10 * MIB, &address));
+    SAYS("at most 8388608 bytes");
+    EXPECT(OK, stitchpool_limit_set(pool, 0, STITCHPOOL_ALL));
+    EXPECT(OK, stitchpool_alloc(pool, first, 10 * MIB, &address));
+    EXPECT(OK, stitchpool_record_use(pool, address, second)); /* a peer has rights without being named */
+    stitchpool_range ranges[4];
+    size_t count = 0;
+    EXPECT(OK, stitchpool_ranges(pool, ranges, 4, &count));
+    CHECK(count == 1 && ranges[0].address == address && ranges[0].bytes == 10 * MIB && ranges[0].device == 0);
+    EXPECT(TOO_SMALL, stitchpool_ranges(pool, NULL, 0, &count));
+    EXPECT(OK, stitchpool_free(pool, address));
+    EXPECT(OK, stitchpool_trim_and_wait(pool, NULL));
+    EXPECT(OK, stitchpool_peaks_reset(pool, 0));
+    stitchpool_device_stats stats = {.struct_size = sizeof stats};
+    EXPECT(OK, stitchpool_pool_device_stats(pool, 0, &stats));
+    CHECK(stats.physical_peak_bytes == stats.physical_bytes && stats.limit_bytes == 64 * MIB);
+    EXPECT(UNKNOWN_DEVICE, stitchpool_limit_set(pool, 2, 8 * MIB));
+    EXPECT(UNKNOWN_DEVICE, stitchpool_peaks_reset(pool, 2));
+    EXPECT(INVALID_ARGUMENT, stitchpool_limit_set(pool, 0, MIB));
+    EXPECT(OK, stitchpool_pool_destroy(pool));
+    EXPECT(OK, stitchpool_driver_close(driver));
 }
 
 static void a_destroyed_or_foreign_pool_is_a_status(void) {
@@ -191,6 +230,7 @@ int main(void) {
     a_pool_outlives_its_driver_handle_and_gives_everything_back();
     a_pool_may_leave_its_blocks_standing();
     a_stream_destroyed_before_it_was_retired_is_named_by_destroy();
+    a_limit_may_change_and_peaks_begin_anew();
     a_destroyed_or_foreign_pool_is_a_status();
     puts("pools: all as it should be");
     return 0;

@@ -116,6 +116,19 @@ impl Timeline {
         point
     }
 
+    /// The end of each lane of a device that lives.
+    pub(super) fn ends_of(&self, device: DeviceId) -> Vec<Point> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.stream.device == device);
+        lanes.map(|(&lane, last)| Point { lane, number: last.last() }).collect()
+    }
+
+    /// Invalidates every open capture of a device and names one of their streams, if there is any.
+    pub(super) fn break_captures(&mut self, device: DeviceId) -> Option<RawStream> {
+        let lanes = self.lanes.values_mut().filter(|lane| lane.stream.device == device);
+        let captured = lanes.filter(|lane| lane.capture != Capture::None);
+        captured.map(|lane| (lane.capture = Capture::Invalidated, lane.stream).1).last()
+    }
+
     /// The end of all that is queued on a lane so far.
     pub(super) fn end(&self, id: LaneId) -> Point {
         Point { lane: id, number: self.lane(id).last() }

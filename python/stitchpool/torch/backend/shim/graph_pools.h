@@ -1,0 +1,140 @@
+// Torch's private pools of one device: those that captured graphs keep, and torch.cuda.MemPool. Memory
+// comes in segments, which are live blocks of the stitched pool, so nothing ever moves or unmaps what a
+// graph has captured; inside, best fit over pieces that split and join.
+#pragma once
+
+#include "backing.h"
+#include "block.h"
+#include "surroundings.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <unordered_set>
+
+namespace stitchpool {
+
+using c10::MempoolId_t;
+using c10::cuda::CUDACachingAllocator::AllocatorState;
+using c10::cuda::CUDACachingAllocator::CUDAAllocator;
+
+class GraphPools {
+ public:
+  using Filter = std::function<bool(cudaStream_t)>;
+
+  // A segment as snapshots show it.
+  struct Shown {
+    MempoolId_t id;
+    uintptr_t address;
+    size_t bytes;
+    cudaStream_t stream;
+  };
+  // What setting a checkpoint back has changed: blocks that were live before, and those that are now.
+  struct Restored {
+    std::vector<void*> freed;
+    std::vector<Block> live;
+  };
+
+  GraphPools(Backing& backing, c10::DeviceIndex device) : backing_(backing), device_(device) {}
+
+  // The life of a pool. It goes when its last user and its last block have gone.
+  void join(MempoolId_t id, std::shared_ptr<CUDAAllocator> source);
+  void leave(MempoolId_t id);
+  int users(MempoolId_t id);
+  void set_use_on_oom(MempoolId_t id, bool use);
+  void set_no_split(MempoolId_t id);
+
+  // From begin to end, requests on streams that pass the filter are the pool's; the latest asks first.
+  void begin(MempoolId_t id, Filter filter);
+  void end(MempoolId_t id);
+  bool is_recording() const {
+    return recordings_count_.load(std::memory_order_acquire) > 0;
+  }
+  // The pool that a request on this stream belongs to; {0, 0}: none.
+  MempoolId_t route(cudaStream_t stream);
+
+  // Null: out of memory.
+  void* alloc(MempoolId_t id, cudaStream_t stream, size_t bytes);
+  // From a pool that lends its free pieces where memory is short. Its id goes to `id`.
+  void* alloc_lent(cudaStream_t stream, size_t bytes, MempoolId_t& id);
+  void free(const Block& block);
+
+  // Gives the free segments of pools without users back: of all ({0, 0}), or of the one named.
+  bool give_back(MempoolId_t id);
+  bool holds(MempoolId_t id, const std::unordered_set<void*>& live);
+  std::vector<Shown> segments();
+  // Bytes in segments, and those of them in live blocks.
+  std::pair<size_t, size_t> held_bytes();
+
+  std::shared_ptr<AllocatorState> checkpoint(MempoolId_t id);
+  Restored restore(const std::shared_ptr<AllocatorState>& state);
+
+ private:
+  struct Segment {
+    size_t bytes;
+    cudaStream_t stream;
+    bool is_small;
+  };
+  struct Piece {
+    size_t bytes;
+    size_t requested_bytes;
+    bool is_free;
+    bool is_live;
+    uintptr_t segment;
+  };
+  // A freed piece that other streams may still use.
+  struct Late {
+    uintptr_t address;
+    std::vector<Use> uses;  // those captured at the free: they get a fence when the capture is over
+    std::vector<std::unique_ptr<surroundings::Fence>> fences;
+  };
+  struct FreeKey {
+    cudaStream_t stream;
+    bool is_small;
+    size_t bytes;
+    uintptr_t address;
+
+    bool operator<(const FreeKey& other) const {
+      return std::tie(stream, is_small, bytes, address) <
+          std::tie(other.stream, other.is_small, other.bytes, other.address);
+    }
+  };
+  struct Pool {
+    int users = 0;
+    bool use_on_oom = false;
+    bool no_split = false;
+    std::shared_ptr<CUDAAllocator> source;  // null: the stitched pool
+    std::map<uintptr_t, Segment> segments;
+    std::map<uintptr_t, Piece> pieces;  // exactly the segments' bytes
+    std::set<FreeKey> free;             // exactly the pieces that are free
+    std::vector<Late> late;
+  };
+  struct Recording {
+    MempoolId_t id;
+    Filter filter;
+  };
+  struct State;
+
+  Pool& named(MempoolId_t id);
+  FreeKey key(const Pool& pool, uintptr_t address, const Piece& piece) const;
+  void* fit(Pool& pool, cudaStream_t stream, size_t bytes);
+  bool grow(Pool& pool, cudaStream_t stream, size_t bytes);
+  void add_segment(Pool& pool, uintptr_t address, Segment segment);
+  void set_free(Pool& pool, uintptr_t address);
+  void take_late(Pool& pool);
+  bool release_segments(Pool& pool);
+  void carve(Pool& pool, const State& state, Restored& restored);
+
+  Backing& backing_;
+  const c10::DeviceIndex device_;
+  std::atomic<int> recordings_count_{0};
+  // A shortage while a pool grows calls back into give_back.
+  std::recursive_mutex mutex_;
+  std::map<MempoolId_t, Pool> pools_;
+  std::vector<Recording> recordings_;
+};
+
+}  // namespace stitchpool

@@ -1,0 +1,366 @@
+"""What the PyTorch backend must do, on the host driver. Each case runs in a process of its own, because an
+allocator is installed once a process: `cases.py NAME`."""
+
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import warnings
+
+from pretended import GRANULE, MIB, backend, ctypes, start, torch
+
+ALL = "all"
+
+
+def current(stats, name, side=ALL):
+    return stats[f"{name}.{side}.current"]
+
+
+def blocks_are_counted_and_peaks_begin_anew():
+    p = start()
+    large, small = p.alloc(5 * MIB + 1), p.alloc(1000)
+    stats = p.stats()
+    assert current(stats, "allocation") == 2 and current(stats, "allocation", "small_pool") == 1
+    assert current(stats, "allocated_bytes") == 5 * MIB + 512 + 1024
+    assert current(stats, "requested_bytes") == 5 * MIB + 1 + 1000
+    assert current(stats, "allocated_bytes", "small_pool") == 1024
+    assert current(stats, "reserved_bytes") == 3 * GRANULE
+    p.free(large)
+    assert p.stats()["allocated_bytes.all.peak"] == 5 * MIB + 512 + 1024
+    torch._C._cuda_resetPeakMemoryStats(0)
+    assert p.stats()["allocated_bytes.all.peak"] == 1024
+    torch._C._cuda_emptyCache()
+    torch._C._cuda_resetPeakMemoryStats(0)
+    assert p.stats()["reserved_bytes.all.peak"] == GRANULE, "the granule that the small block is in"
+    torch._C._cuda_resetAccumulatedMemoryStats(0)
+    stats = p.stats()
+    assert stats["allocation.all.allocated"] == 0 and stats["num_device_alloc"] == 0
+    p.free(small)
+    stats = p.stats()
+    assert stats["allocation.all.freed"] == 1 and current(stats, "allocated_bytes") == 0
+
+
+def out_of_memory_is_readable_and_can_be_got_over():
+    p = start()
+    p.shim.pretend_observe()
+    held = p.alloc(40 * MIB)
+    try:
+        torch._C._cuda_cudaCachingAllocator_raw_alloc(30 * MIB, 0)
+    except torch.OutOfMemoryError as error:
+        words = str(error)
+    for part in ("CUDA out of memory. Tried to allocate 30.00 MiB", "40.00 MiB in tensors", "live 41943040", "pending"):
+        assert part in words, words
+    assert "expandable_segments" not in words and "fragmentation" not in words, "no advice that cannot help"
+    assert p.stats()["num_ooms"] == 1 and p.shim.pretend_told() >= 2
+    p.free(held)
+    assert p.alloc(60 * MIB) is not None
+
+
+def free_granules_anywhere_make_a_block():
+    p = start(handle_bytes_max=GRANULE)
+    blocks = [p.alloc(GRANULE) for _ in range(32)]
+    for block in blocks[::2]:
+        p.free(block)
+    assert p.alloc(32 * MIB) is not None, "half of the device is free, in holes"
+
+
+def a_fraction_of_the_memory_is_a_limit():
+    p = start()
+    torch._C._cuda_setMemoryFraction(0.25, 0)
+    assert torch._C._cuda_getMemoryFraction(0) == 0.25
+    assert p.alloc(17 * MIB) is None and p.alloc(16 * MIB) is not None
+    torch._C._cuda_setMemoryFraction(1.0, 0)
+    assert p.alloc(40 * MIB) is not None
+
+
+def a_stream_that_uses_a_block_is_remembered():
+    p = start()
+    main, side = p.stream(), p.stream()
+    p.current(main)
+    block = p.alloc(MIB)
+    p.record_stream(block, side)
+    p.record_stream(block, main)
+    p.free(block)
+    assert p.stats()["active_bytes.all.current"] in (0, MIB)
+    assert p.alloc(MIB) is not None
+    assert backend.pool_stats()["frees"] == 1
+
+
+def a_graphs_pool_keeps_what_is_freed_in_it():
+    p = start()
+    capture, other = p.stream(), p.stream()
+    graph = (7, 0)
+    p.begin(graph, capture)
+    p.current(capture)
+    first = p.alloc(3 * MIB)
+    p.free(first)
+    assert p.alloc(3 * MIB) == first, "freed in the capture, used again in it"
+    p.current(other)
+    elsewhere = p.alloc(3 * MIB)
+    assert not first <= elsewhere < first + 20 * MIB, "another stream is no part of the capture"
+    p.pool("end", graph)
+    p.free(first)
+    p.current(capture)
+    assert not first <= p.alloc(3 * MIB) < first + 20 * MIB, "the graph will write there when it is replayed"
+    torch._C._cuda_emptyCache()
+    assert p.pool("users", graph) == 1
+    held = current(p.stats(), "reserved_bytes")
+    p.pool("leave", graph)
+    torch._C._cuda_emptyCache()
+    assert p.pool("users", graph) == 0
+    assert current(p.stats(), "reserved_bytes") <= held - 18 * MIB
+
+
+def the_innermost_pool_serves_and_each_stream_has_its_own():
+    p = start()
+    stream = p.stream()
+    outer, inner = (0, 1), (0, 2)
+    p.current(stream)
+    p.pool("join", outer), p.pool("join", inner)
+    p.begin(outer, stream)
+    p.begin(inner)
+    block = p.alloc(MIB)
+    assert torch._C._cuda_checkPoolLiveAllocations(0, inner, {block})
+    p.pool("end", inner)
+    again = p.alloc(MIB)
+    assert torch._C._cuda_checkPoolLiveAllocations(0, outer, {again})
+    assert not torch._C._cuda_checkPoolLiveAllocations(0, outer, {block})
+    p.pool("end", outer)
+    assert p.pool("users", outer) == 2
+    shown = torch._C._cuda_memorySnapshot(inner)["segments"]
+    assert [segment["segment_pool_id"] for segment in shown] == [inner] and shown[0]["allocated_size"] == MIB
+
+
+def a_captured_use_of_another_stream_ends_after_the_capture():
+    p = start()
+    capture, side = p.stream(), p.stream()
+    p.begin((9, 0), capture)
+    p.current(capture)
+    p.capturing(side, True)
+    block = p.alloc(2 * MIB)
+    p.record_stream(block, side)
+    p.free(block)
+    assert p.alloc(2 * MIB) != block, "the side stream is a part of the capture"
+    p.capturing(side, False)
+    p.busy(side, True)
+    assert p.alloc(2 * MIB) != block
+    p.busy(side, False)
+    blocks = [p.alloc(2 * MIB) for _ in range(8)]
+    assert block in blocks, "the pieces come by address"
+    p.pool("end", (9, 0))
+
+
+def a_pool_lends_where_memory_is_short():
+    p = start()
+    pool = (0, 5)
+    p.pool("join", pool)
+    p.pool("use_on_oom", pool)
+    p.begin(pool)
+    kept = p.alloc(20 * MIB)
+    p.free(kept)
+    p.pool("end", pool)
+    rest = p.alloc(44 * MIB)
+    assert rest is not None and p.alloc(20 * MIB) == kept
+    p.free(kept)
+    assert p.alloc(45 * MIB) is None
+
+
+def a_checkpoint_is_set_back():
+    p = start()
+    graph = (3, 0)
+    p.begin(graph)
+    kept, gone = p.alloc(4 * MIB), p.alloc(5 * MIB)
+    p.pool("checkpoint", graph)
+    p.free(gone)
+    late = p.alloc(MIB // 2)
+    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, {kept, late})
+    assert p.shim.pretend_restore() == 22, "two blocks were live, two are"
+    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, {kept, gone})
+    assert current(p.stats(), "allocated_bytes") == 9 * MIB
+    p.shim.pretend_drop_restored()
+    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, set())
+    assert {p.alloc(4 * MIB), p.alloc(5 * MIB)} == {kept, gone}
+    p.pool("end", graph)
+
+
+def a_snapshot_tells_what_stands_and_what_happened():
+    p = start()
+    torch._C._cuda_record_memory_history("all", "all", "python", 1000, False, False, False, [])
+    side = p.stream()
+    first, second = p.alloc(3 * MIB), p.alloc(1000)
+    p.record_stream(first, side)
+    p.busy(side, True)
+    p.free(first)
+    p.busy(side, False)
+    p.free(second)
+    third = p.alloc(2 * MIB)
+    assert torch._C._cuda_isHistoryEnabled()
+    snapshot = torch._C._cuda_memorySnapshot(None)
+    actions = [(event["action"], event["addr"]) for event in snapshot["device_traces"][0]]
+    assert ("free_completed", first) in actions and ("alloc", third) in actions, actions
+    assert actions.index(("free_requested", first)) < actions.index(("free_completed", first)), actions
+    assert any(action == "segment_map" for action, _ in actions)
+    frames = next(event for event in snapshot["device_traces"][0] if event["action"] == "alloc")["frames"]
+    assert any(frame["filename"].endswith("cases.py") for frame in frames), frames[:3]
+    check_segments(snapshot["segments"], {third: 2 * MIB})
+    path = os.environ.get("STITCHPOOL_SNAPSHOT", "/dev/null")
+    with open(path, "wb") as file:
+        pickle.dump(snapshot, file)
+    cli = os.environ.get("STITCHPOOL_CLI")
+    if cli and path != "/dev/null":
+        said = subprocess.run([cli, "replay", path, "--driver", "host", "--json"], capture_output=True, text=True)
+        assert said.returncode == 0, said.stderr
+        assert '"allocs":3' in said.stdout.replace(" ", ""), said.stdout
+    torch._C._cuda_record_memory_history(None, None, "python", 1, False, False, False, [])
+    assert not torch._C._cuda_isHistoryEnabled()
+
+
+def check_segments(segments, live):
+    for segment in segments:
+        at = segment["address"]
+        for block in segment["blocks"]:
+            assert block["address"] == at
+            assert (block["state"] == "active_allocated") == (at in live), block
+            at += block["size"]
+        assert at == segment["address"] + segment["total_size"]
+    found = [block for segment in segments for block in segment["blocks"] if block["state"] == "active_allocated"]
+    assert {block["address"]: block["requested_size"] for block in found} == live
+
+
+def threads_keep_the_sums():
+    p = start(capacity_bytes=1024 * MIB)
+
+    def work(seed):
+        mine = []
+        for turn in range(2000):
+            mine.append(p.alloc(512 * (1 + (seed * 31 + turn * 7) % 64)))
+            if len(mine) > 8:
+                p.free(mine.pop(turn % 8))
+        for block in mine:
+            p.free(block)
+
+    shim, p.shim = p.shim, ctypes.CDLL(p.shim._name)
+    p.shim.pretend_allocate.restype = ctypes.c_void_p
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    p.shim = shim
+    stats = p.stats()
+    assert stats["allocation.all.allocated"] == stats["allocation.all.freed"] == 32000
+    assert current(stats, "allocated_bytes") == 0 == current(stats, "requested_bytes")
+    assert backend.pool_stats()["live_blocks"] == 0
+
+
+def several_devices_stand_apart():
+    p = start(devices=2)
+    p.current(0, device=1)
+    block = p.alloc(6 * MIB)
+    assert current(p.stats(1), "allocated_bytes") == 6 * MIB and current(p.stats(0), "allocated_bytes") == 0
+    assert current(p.stats(0), "reserved_bytes") == 0
+    torch._C._cuda_setMemoryFraction(0.125, 0)
+    assert p.alloc(30 * MIB) is not None, "the limit is the other device's"
+    p.current(0, device=0)
+    assert p.alloc(10 * MIB) is None
+    p.record_stream(block, 0 or p.stream(0), device=0)  # a peer may use it
+    p.free(block)
+
+
+def what_belongs_to_nobody_is_left_alone():
+    p = start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        p.free(0x1234567000)
+    block = p.alloc(MIB)
+    p.free(block)
+    p.free(block)
+    assert current(p.stats(), "allocation") == 0
+
+
+def a_block_is_found_by_its_middle_and_the_largest_request_is_known():
+    p = start()
+    assert p.shim.pretend_largest() == 64 * MIB
+    block = p.alloc(5 * MIB)
+    size = ctypes.c_size_t()
+    assert p.shim.pretend_base(ctypes.c_void_p(block + MIB), ctypes.byref(size)) == block
+    assert size.value == 5 * MIB and p.shim.pretend_largest() == 58 * MIB
+
+
+def an_allocator_that_is_not_enabled_takes_plain_memory():
+    p = start()
+    kept = p.alloc(MIB)
+    torch._C._cuda_cudaCachingAllocator_enable(False)
+    plain = p.alloc(3 * MIB)
+    assert backend.pool_stats()["live_bytes"] == MIB and current(p.stats(), "allocated_bytes") == 4 * MIB
+    torch._C._cuda_memorySnapshot(None)
+    p.free(kept)
+    torch._C._cuda_cudaCachingAllocator_enable(True)
+    p.free(plain)
+    assert current(p.stats(), "allocated_bytes") == 0
+
+
+def installing_fails_loudly_or_not_at_all():
+    for arguments, words in [
+        ({"library_path": "/nowhere/libstitchpool.so"}, "cannot be loaded"),
+        ({"library_path": "libc.so.6"}, "has no function stitchpool_version"),
+    ]:
+        try:
+            backend.install(**arguments, shim_path=backend.build.shim())
+        except RuntimeError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(arguments)
+        assert not backend.is_installed() and torch.cuda.memory.get_allocator_backend() == "native"
+    start()
+    try:
+        backend.install()
+    except RuntimeError as error:
+        assert "already" in str(error)
+    else:
+        raise AssertionError("installed twice")
+
+
+def blocks_may_outlive_the_interpreter():
+    p = start()
+    keeper = [p.alloc(MIB) for _ in range(4)]
+    globals()["kept for ever"] = keeper
+    sys.modules["kept too"] = type("Last", (), {"__del__": lambda self: p.free(keeper[0])})()
+
+
+def a_child_of_a_fork_touches_nothing():
+    p = start()
+    block = p.alloc(MIB)
+    child = os.fork()
+    if child == 0:
+        p.free(block)
+        os._exit(0 if p.alloc(MIB) is None else 3) if refused(p) else os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    p.free(block)
+    assert current(p.stats(), "allocation") == 0
+
+
+def refused(p):
+    try:
+        torch._C._cuda_cudaCachingAllocator_raw_alloc(MIB, 0)
+    except RuntimeError as error:
+        if "fork" in str(error):
+            os._exit(0)
+    return False
+
+
+CASES = [
+    value for value in list(globals().values())
+    if getattr(value, "__module__", None) == "__main__" and callable(value)
+    and value.__name__ not in {"current", "check_segments", "refused"}
+]
+
+if __name__ == "__main__":
+    named = {case.__name__: case for case in CASES}
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(named))
+    else:
+        named[sys.argv[1]]()
+        gc.collect()

@@ -1,0 +1,44 @@
+"""Runs every case of cases.py in a process of its own.
+
+Needs torch (a build for CUDA; no GPU), g++, and the pool's library: that of the wheel, or what
+STITCHPOOL_LIBRARY names. STITCHPOOL_CLI may name the program that replays snapshots.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIMIT_S = 300
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", str(HERE / "cases.py"), *arguments],
+        capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **environment}, check=False,
+    )
+
+
+class Backend(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if importlib.util.find_spec("torch") is None:
+            raise unittest.SkipTest("torch is not installed")
+        if "STITCHPOOL_LIBRARY" not in os.environ and importlib.util.find_spec("stitchpool._native") is None:
+            raise unittest.SkipTest("no library: STITCHPOOL_LIBRARY is not set, and the wheel not installed")
+
+    def test_every_case(self):
+        names = run("--list").stdout.split()
+        self.assertGreater(len(names), 15)
+        for name in names:
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                done = run(name, STITCHPOOL_SNAPSHOT=os.path.join(folder, "snapshot.pickle"))
+                self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+
+
+if __name__ == "__main__":
+    unittest.main()

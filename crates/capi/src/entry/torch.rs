@@ -140,7 +140,7 @@ unsafe fn malloc(bytes: usize, device: i32, raw_stream: *mut c_void, is_alone: b
             }
             // SAFETY: as above.
             let stream = unsafe { open.raw_stream(device, value) }?;
-            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id))?)
+            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id).in_arena(process_pool::arena()))?)
         });
         address = pointer_to(served.inspect_err(note)?.address);
         Ok(())

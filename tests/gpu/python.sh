@@ -50,7 +50,7 @@ code = re.findall(r"```python\n(.*?)```", open("README.md").read(), re.DOTALL)
 exec(compile(code[0], "README.md", "exec"), {})
 PROGRAM
 row "the README's program" "$([ $? = 0 ] && echo ok || echo FAILED)" "$(tail -1 "$log/readme.log")"
-suite host tests --ignore tests/gpu
+suite host tests --ignore tests/gpu --ignore tests/backend
 suite gpu-pools tests/gpu/test_pools.py
 suite gpu-mem-pool tests/gpu/test_mem_pool.py
 suite gpu-process tests/gpu/test_process.py

@@ -42,10 +42,10 @@ pub(crate) struct Wanted {
     pub(crate) device: i32,
     pub(crate) stream: u64,
     pub(crate) alignment: u64,
-    place: Option<Placement>,
-    readers: Vec<DeviceId>,
-    arena: Option<ArenaId>,
-    exclusive: bool,
+    pub(crate) place: Option<Placement>,
+    pub(crate) readers: Vec<DeviceId>,
+    pub(crate) arena: Option<ArenaId>,
+    pub(crate) exclusive: bool,
 }
 
 impl Wanted {

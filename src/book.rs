@@ -12,6 +12,7 @@ chapters! {
     Streams = "../docs/src/streams.md";
     Devices = "../docs/src/devices.md";
     Capture = "../docs/src/capture.md";
+    Growable = "../docs/src/growable.md";
     Oversubscription = "../docs/src/oversubscription.md";
     Loop = "../docs/src/guides/rl.md";
     Server = "../docs/src/guides/inference.md";

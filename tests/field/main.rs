@@ -5,8 +5,12 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod capture;
+mod exclusive;
 mod faults;
+mod growable;
 mod growth;
+mod holds;
 mod limit;
 mod messages;
 mod pools;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs on a machine with a GPU and builds nothing there: conformance, replays with every byte checked by
+# Runs on a machine with a GPU and builds nothing there: conformance, examples, replays with every byte checked by
 # kernels, stress, and stress under compute-sanitizer. Prints one table.
 #
 #   tests/gpu/pack.sh FOLDER            # where the toolchain is: builds and copies the binaries
@@ -24,6 +24,18 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 "$bin/conformance" cuda --test-threads=1 >"$log/conformance.log" 2>&1
 status=$?
 row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
+
+timeout 400 "$bin/address" cuda --test-threads=1 --nocapture >"$log/address.log" 2>&1
+status=$?
+row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"
+while read -r words; do row "  measured" ok "$words"; done < <(grep -a 'measured: ' "$log/address.log" | sed 's/.*measured: //')
+
+for example in "read_only --device cuda" two_devices tensor_parallel; do
+    # shellcheck disable=SC2086 # the words are the command's arguments
+    timeout 60 "$bin"/$example >"$log/${example%% *}.log" 2>&1
+    status=$?
+    row "example ${example%% *}" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(tail -1 "$log/${example%% *}.log")"
+done
 
 timeout 300 "$bin/stitchpool" info --driver cuda --measure --json >"$log/info.json" 2>"$log/info.err"
 status=$?

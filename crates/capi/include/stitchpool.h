@@ -68,7 +68,9 @@ enum {
     STITCHPOOL_ASLEEP = 27,            /* the arena or block is suspended */
     STITCHPOOL_SHARED = 28,            /* the block shares handles with others: nothing can be done to it alone */
     STITCHPOOL_UNKNOWN_ARENA = 29,     /* not an arena of this pool */
-    STITCHPOOL_DISK = 30               /* a backup file would not do */
+    STITCHPOOL_DISK = 30,              /* a backup file would not do */
+    STITCHPOOL_HELD = 31,              /* leases or views hold the block */
+    STITCHPOOL_VETOED = 32             /* a listener would not let memory go */
 };
 
 /* The host as a place for memory. */

@@ -48,6 +48,8 @@ statuses! {
     Shared = 28, c"STITCHPOOL_SHARED", "A block shares handles with others.";
     UnknownArena = 29, c"STITCHPOOL_UNKNOWN_ARENA", "Not an arena of the pool.";
     Disk = 30, c"STITCHPOOL_DISK", "A backup file would not do.";
+    Held = 31, c"STITCHPOOL_HELD", "Leases or views hold a block.";
+    Vetoed = 32, c"STITCHPOOL_VETOED", "A listener would not let memory go.";
 }
 
 impl From<ErrorKind> for Status {

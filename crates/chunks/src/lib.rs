@@ -28,7 +28,7 @@ pub use picture::picture;
 pub use placement::{Piece, Placement};
 pub use quarantine::{Quarantine, Quarantined, QuarantinedKind};
 pub use reservation::{Reservation, Vacancy};
-pub use run::{RunFailure, join_all, map_run, open};
+pub use run::{RunFailure, join_all, map_run, map_run_by, open, take_down};
 pub use segment::Segment;
 pub use stitched_range::{RangeSpec, StitchedRange};
 pub use stock::Stock;

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stitchpool_driver::Grant;
 
 /// A named part of a pool. A block belongs to one arena for its life; what is asked of an arena is done
 /// to all its blocks.
@@ -48,6 +49,8 @@ pub(crate) enum Wakefulness {
 pub(crate) struct Arena {
     pub(crate) name: Arc<str>,
     pub(crate) wakefulness: Wakefulness,
+    /// Rights that were asked for all its memory, over what each request gives.
+    pub(crate) grants: Vec<Grant>,
 }
 
 impl Arena {
@@ -95,8 +98,13 @@ impl Arenas {
     fn add(&mut self, name: Arc<str>) -> ArenaId {
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.by_serial.insert(serial, Arena { name, wakefulness: Wakefulness::Awake });
+        self.by_serial.insert(serial, Arena { name, wakefulness: Wakefulness::Awake, grants: Vec::new() });
         ArenaId(serial)
+    }
+
+    /// The arena is no more. Its serial is never given again.
+    pub(crate) fn remove(&mut self, id: ArenaId) {
+        self.by_serial.remove(&id.0);
     }
 
     pub(crate) fn get(&self, id: ArenaId) -> Result<&Arena> {

@@ -30,12 +30,12 @@ pub(crate) enum Content {
     /// Gone.
     Discarded,
     /// Copied away. What no part names was free.
-    Parts(Vec<Part>),
+    Parts(Vec<Deposit>),
 }
 
 /// A run of bytes and where they wait.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Deposit {
     /// The address they belong at.
     pub(crate) at: u64,
     pub(crate) bytes: u64,

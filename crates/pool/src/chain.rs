@@ -3,6 +3,7 @@
 
 use crate::backup::Content;
 use crate::clock::Fence;
+use crate::overrides::Overrides;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
 use stitchpool_driver::{Address, DeviceId, Error, Grant};
@@ -17,8 +18,12 @@ pub(crate) struct Chain {
     heap: u32,
     /// In address order, without a gap from `at` on.
     slots: Vec<Slot>,
+    /// Who has rights here, over what the heap gives.
+    pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
+    /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
+    pub(crate) kept: bool,
 }
 
 /// A place in a chain.
@@ -38,6 +43,8 @@ pub(crate) enum Slot {
         /// Points after which no work uses these addresses.
         fences: Vec<Fence>,
     },
+    /// A view of a handle that is current elsewhere, in a block that the view holds.
+    Viewed(Mapping),
     /// Its blocks are suspended: nothing stands here, and its bytes are in blocks and extents of the heap.
     Asleep {
         /// The place that is kept for them.
@@ -81,7 +88,7 @@ impl Slot {
 
     pub(crate) fn at(&self) -> Address {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.at(),
             Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.at(),
             Self::Lost { at, .. } => *at,
         }
@@ -89,7 +96,7 @@ impl Slot {
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.bytes(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.bytes(),
             Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.bytes(),
             Self::Lost { bytes, .. } => *bytes,
         }
@@ -102,7 +109,7 @@ impl Slot {
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => Some(mapping),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
             Self::Hole(_) | Self::Asleep { .. } | Self::Lost { .. } => None,
         }
     }
@@ -114,13 +121,22 @@ impl Slot {
             _ => None,
         }
     }
+
+    /// The mapping, if a block or a view uses it here.
+    pub(crate) const fn in_use(&self) -> Option<&Mapping> {
+        match self {
+            Self::Current { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
 }
 
 impl Chain {
     /// A chain without slots over a vacancy of which the last granule stays empty.
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
         let end = Address(vacancy.end().0 - granule_bytes);
-        Self { at: vacancy.at(), end, heap, slots: Vec::new(), tail: Some(vacancy) }
+        let rights = Overrides::default();
+        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights, tail: Some(vacancy), kept: false }
     }
 
     pub(crate) const fn at(&self) -> Address {
@@ -133,6 +149,11 @@ impl Chain {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// Who gets rights on what is mapped at `at`, where the heap gives `given`.
+    pub(crate) fn grants_at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
+        self.rights.at(at, given)
     }
 
     /// Where the next slot would begin.
@@ -154,6 +175,45 @@ impl Chain {
             gaps.push(Gap { start: top, bytes: end - top });
         }
         gaps
+    }
+
+    /// Makes a gap begin at `start`, which lies in a hole or in the room at the end. False: it does not.
+    pub(crate) fn cut(&mut self, start: u64) -> bool {
+        if start >= self.top().0 {
+            let behind_bytes = start - self.top().0;
+            let Some(tail) = self.tail.take() else { return false };
+            let (hole, rest) = match tail.split(behind_bytes) {
+                Ok((low, high)) => (Some(low), high),
+                Err(whole) => (None, whole),
+            };
+            self.slots.extend(hole.map(Slot::Hole));
+            self.tail = Some(rest);
+            return self.top().0 == start;
+        }
+        let index = self.slots.partition_point(|slot| slot.end().0 <= start);
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let (at, bytes) = (slot.at(), slot.bytes());
+        match std::mem::replace(slot, Slot::Lost { at, bytes }) {
+            Slot::Hole(hole) => {
+                let halves = hole.split(start - at.0).map_or_else(|whole| vec![whole], |(low, high)| vec![low, high]);
+                self.slots.splice(index..=index, halves.into_iter().map(Slot::Hole));
+                true
+            }
+            other => {
+                self.slots[index] = other;
+                false
+            }
+        }
+    }
+
+    /// Whether slots can stand up to `end`.
+    pub(crate) fn reaches(&self, end: u64) -> bool {
+        end <= self.top().0 || (end <= self.end.0 && self.tail.as_ref().is_some_and(|tail| end <= tail.end().0))
+    }
+
+    /// Whether nothing is left of it that anybody has.
+    pub(crate) fn is_over(&self) -> bool {
+        self.slots.is_empty() && !self.kept
     }
 
     /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or
@@ -224,12 +284,12 @@ impl Chain {
         self.slots.get_mut(index).filter(|slot| slot.at() == at)
     }
 
-    /// The slot at `at` loses its handle to an alias elsewhere.
+    /// The slot at `at` loses its handle to an alias elsewhere, or its view is gone.
     pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
         let Some(slot) = self.slot_mut(at) else { return };
         let lost = Slot::Lost { at, bytes: slot.bytes() };
         *slot = match std::mem::replace(slot, lost) {
-            Slot::Current { mapping, .. } => Slot::Stale { mapping, fences },
+            Slot::Current { mapping, .. } | Slot::Viewed(mapping) => Slot::Stale { mapping, fences },
             other => other,
         };
     }

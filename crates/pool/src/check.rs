@@ -21,6 +21,7 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
         return Err(format!("the list names {} stale slots, {} stand", mapper.stale.len(), standing.len()));
     }
     check_physical(mapper)?;
+    mapper.captures.check()?;
     for heap in heaps {
         let core = heap.core.lock();
         core.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;
@@ -41,10 +42,12 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
     Ok(())
 }
 
-/// Blocks, extents and pending blocks of a heap are disjoint and are exactly its current and sleeping slots.
+/// Blocks, extents, pending blocks and freed ones that are held, of a heap, are disjoint and are exactly its
+/// current and sleeping slots.
 fn check_cover(mapper: &Mapper, heap: u32, core: &Core) -> Result<(), String> {
     let mut runs: Vec<Extent> = core.blocks().chain(core.extents.iter()).collect();
     runs.extend(core.pending.iter().map(|block| block.extent()));
+    runs.extend(core.holds.freed());
     runs.sort_unstable_by_key(|run| run.start);
     if let Some(pair) = runs.windows(2).find(|pair| pair[0].end() > pair[1].start) {
         return Err(format!("{:?} and {:?} overlap", pair[0], pair[1]));
@@ -73,6 +76,12 @@ fn check_physical(mapper: &Mapper) -> Result<(), String> {
         handles.insert(Arc::as_ptr(handle) as usize, (handle.device(), handle.bytes()));
         if matches!(slot, Slot::Current { .. }) && !current.insert(Arc::as_ptr(handle) as usize) {
             return Err(format!("the handle at {} is current at two places", slot.at()));
+        }
+    }
+    let slots = mapper.chains.values().flat_map(|chain| chain.slots());
+    for slot in slots.filter(|slot| matches!(slot, Slot::Viewed(_))) {
+        if slot.mapping().is_none_or(|mapping| !current.contains(&(Arc::as_ptr(mapping.handle()) as usize))) {
+            return Err(format!("the handle that is viewed at {} is current nowhere", slot.at()));
         }
     }
     for (device, budget) in &mapper.budgets {

@@ -66,6 +66,32 @@ pub enum Error {
         /// What was asked for.
         operation: &'static str,
     },
+    /// Something is in use that was to go.
+    #[error("{what} is in use: {why}")]
+    InUse {
+        /// What was to go.
+        what: String,
+        /// Who uses it, and what to do.
+        why: String,
+    },
+    /// A capture was to end that the pool knows nothing of.
+    #[error("no capture of stream {serial} is open in this pool: begin one first")]
+    NotCapturing {
+        /// The stream's number in the pool.
+        serial: u32,
+    },
+    /// An arena in which no graph has memory.
+    #[error("{what} has no graph to release: each is released once, after its capture was begun there")]
+    NoGraph {
+        /// The arena.
+        what: String,
+    },
+    /// A listener has refused to let memory go, or failed.
+    #[error("a listener did not let the memory leave its address: {why}")]
+    Vetoed {
+        /// Its words.
+        why: String,
+    },
     /// A device would hold more than its limit.
     #[error(
         "{device} holds {held_bytes} of at most {limit_bytes} bytes, too many for {asked_bytes} more: free or suspend blocks, or raise limit_bytes"
@@ -107,6 +133,29 @@ pub enum Error {
         /// The block.
         address: Address,
     },
+    /// Something was asked of a block that leases or views hold in place.
+    #[error("{holders} leases or views hold the block at {address}: end them first")]
+    Held {
+        /// The block.
+        address: Address,
+        /// How many they are.
+        holders: u32,
+    },
+    /// A part of a block that begins or ends inside a handle.
+    #[error(
+        "{bytes} bytes from {address} are no whole handles, the one there reaches from {start} to {end}: \
+         name whole handles, or allocate the block exclusive"
+    )]
+    NotWhole {
+        /// Where the part begins.
+        address: Address,
+        /// Its length.
+        bytes: u64,
+        /// Where the handle that is cut begins.
+        start: Address,
+        /// Where it ends.
+        end: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {
@@ -146,6 +195,44 @@ pub enum Error {
         /// Where the block ends.
         end: Address,
     },
+    /// A part of a growable buffer was named that reaches beyond its maximum.
+    #[error(
+        "{bytes} bytes from offset {offset_bytes} reach beyond the buffer's maximum of {max_bytes} bytes: make it with a larger one"
+    )]
+    BeyondMax {
+        /// Where the part begins, from the buffer's first address on.
+        offset_bytes: u64,
+        /// How long it was to be.
+        bytes: u64,
+        /// How long the buffer can become.
+        max_bytes: u64,
+    },
+    /// A part of a growable buffer was named that has no memory, or not everywhere.
+    #[error("no memory is behind offset {offset_bytes} of the growable buffer: back it first")]
+    NotBacked {
+        /// The first offset without memory.
+        offset_bytes: u64,
+    },
+    /// Part of a handle was to be given back.
+    #[error(
+        "offsets {start_bytes} to {end_bytes} of the buffer are one handle, and given back together: name all of it, or make the buffer with a smaller step"
+    )]
+    PartOfHandle {
+        /// Where the handle begins, from the buffer's first address on.
+        start_bytes: u64,
+        /// Where it ends.
+        end_bytes: u64,
+    },
+    /// Addresses that the driver would not take a mapping from.
+    #[error(
+        "{bytes} bytes of addresses from {at} are lost, because the driver refused to unmap what stood there: use another buffer"
+    )]
+    Lost {
+        /// Where they begin.
+        at: Address,
+        /// How many there are.
+        bytes: u64,
+    },
     /// The pool cannot hold more of something it counts.
     #[error("the pool has {count} {what} already, its limit: {remedy}")]
     TooMany {
@@ -180,6 +267,8 @@ pub struct Shortage {
     pub refusal: Option<stitchpool_driver::Error>,
     /// Waits for pending memory that did not end in time.
     pub waits: Vec<String>,
+    /// Whether a capture forbade to take, to wait for, or to give back anything.
+    pub capturing: bool,
 }
 
 /// What holds a device's memory, as one pool sees it.
@@ -197,8 +286,12 @@ pub struct Holdings {
     pub free_bytes: u64,
     /// Freed, but other streams may still be using it.
     pub pending_bytes: u64,
+    /// Freed, but leases or views still hold them.
+    pub kept_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
+    /// Free, but in a graph's arena or in pinned handles, so that nobody may take them.
+    pub pinned_bytes: u64,
     /// In blocks that are suspended: not held now, and needed to resume.
     pub suspended_bytes: u64,
     /// In backups of suspended blocks of other devices, and kept for such.
@@ -234,12 +327,18 @@ impl Shortage {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
-        if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
+        if self.capturing {
+            "a capture can take nothing from others, nor wait: trim the pool before it begins"
+        } else if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
+        } else if any(&|holdings| holdings.kept_bytes >= self.missing_bytes) {
+            "leases or views hold freed memory: end them"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
             "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else if any(&|holdings| holdings.pinned_bytes >= self.missing_bytes) {
+            "free bytes are pinned by graphs or registrations: release those no longer used"
         } else if any(&|holdings| holdings.device_is_short(self.missing_bytes)) {
             "the pool may hold more, but the device has no more: others hold its memory; let them end, or free blocks"
         } else {
@@ -267,9 +366,14 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, \
-             in backups {}, quarantined {}; suspended {}",
-            self.stranded_bytes, self.backup_bytes, self.quarantined_bytes, self.suspended_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, held by leases and views {}, \
+             stranded in partly used handles {}, pinned {}, in backups {}, quarantined {}; suspended {}",
+            self.kept_bytes,
+            self.stranded_bytes,
+            self.pinned_bytes,
+            self.backup_bytes,
+            self.quarantined_bytes,
+            self.suspended_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

@@ -2,12 +2,16 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::Backup;
+use crate::chain::Slot;
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
-use crate::registry::Registry;
+use crate::job::Job;
+use crate::listener::{Interest, Listener, ListenerId};
+use crate::pin::Pin;
+use crate::registry::{ASKED, Registry};
 use crate::request::{Block, Request, StreamId};
 use crate::scope::Scope;
 use crate::settings::Settings;
@@ -31,7 +35,7 @@ use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 /// because somebody may be using it.
 #[derive(Clone)]
 pub struct Pool {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     relief: Arc<RwLock<Vec<Arc<Relief>>>>,
 }
 
@@ -76,24 +80,31 @@ impl Pool {
         let placement = Placement::Home(stream.device);
         let arena = ArenaId::DEFAULT;
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
-        let grants = engine.grants(&key, stream.device)?;
         let mut mapper = engine.mapper.lock();
-        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
+        let arena = mapper.arenas.get(arena)?;
+        let grants = engine.grants(&key, stream.device, &arena.grants)?;
+        let awake = arena.wakefulness == Wakefulness::Awake;
         let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
+        mapper.captures.hush(mapper.clocks.values());
         engine.set_watched(&mapper);
-        Ok(StreamId { serial, home })
+        let asked = if engine.settings.ask_capture { ASKED } else { 0 };
+        Ok(StreamId { serial, home: home | asked })
     }
 
     /// Nothing more will be queued on the stream: call it before the stream is destroyed. Its blocks
-    /// may still be freed, and its memory serves the other streams.
+    /// may still be freed, and its memory serves the other streams. A capture that the driver has ended
+    /// ends here too.
     ///
     /// # Errors
-    /// [`Error::UnknownStream`], or the driver's; the stream is then still registered.
+    /// [`Error::UnknownStream`], [`Error::Capturing`], or the driver's; the stream is then still registered.
     pub fn retire(&self, stream: StreamId) -> Result<()> {
         let engine = &*self.engine;
         let clock = engine.registry.clock(stream.serial, stream.home)?;
+        if clock.is_captured() {
+            engine.demand_ended(stream.serial, "retiring it")?;
+        }
         clock.retire(&engine.origin)?;
         engine.registry.retire(&clock);
         engine.littered.store(true, Ordering::Relaxed);
@@ -108,30 +119,44 @@ impl Pool {
     /// [`Error::Unreachable`], or the driver's.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
-        let engine = &*self.engine;
-        let (heap, units) = engine.resolve(request)?;
+        let (heap, units) = self.engine.resolve(request)?;
+        self.alloc_in(heap, units, request).unwrap_or_else(|| self.alloc_diverted(request))
+    }
+
+    /// A block from this heap; `None`: it serves no request of the stream now.
+    #[inline(always)]
+    fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
-            drop(core);
-            return Err(engine.refuse(heap, request));
+            return None;
         }
         if !request.exclusive
             && let Some(address) = heap.take(&mut core, units, alignment_bytes)
         {
-            return Ok(block(address, units));
+            return Some(Ok(block(address, units)));
         }
         core.counts.misses += 1;
-        let tenant = core.tenant.clone();
+        let tenant = core.tenant.clone()?;
         drop(core);
-        let tenant = tenant.ok_or(Error::UnknownStream { serial: request.stream.serial })?;
-        self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
+        Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))
+    }
+
+    /// Serves a request whose heap is closed: in the arena of its stream's capture, if one is open.
+    #[cold]
+    fn alloc_diverted(&self, request: &Request) -> Result<Block> {
+        let (heap, units) = self.engine.resolve_placed(request)?;
+        self.alloc_in(heap, units, request).unwrap_or_else(|| Err(self.engine.refuse(heap, request)))
     }
 
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
     #[cold]
     fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
-        let job = || self.engine.job(heap, tenant.clone(), units, alignment_bytes);
+        self.serve(|| self.engine.job(heap, tenant.clone(), units, alignment_bytes))
+    }
+
+    /// Serves a job, with relief while memory is short.
+    pub(crate) fn serve<'a>(&self, job: impl Fn() -> Job<'a>) -> Result<u64> {
         let mut served = self.engine.serve(job());
         for told in 0..RELIEFS_MAX {
             let Err(Error::OutOfMemory(shortage)) = &served else { break };
@@ -148,7 +173,7 @@ impl Pool {
     /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
     fn relieve(&self, shortage: &Shortage) -> bool {
         let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
-        if shortage.asked_bytes > limit_bytes {
+        if shortage.capturing || shortage.asked_bytes > limit_bytes {
             return false;
         }
         let relief: Vec<_> = self.relief.read().clone();
@@ -201,6 +226,7 @@ impl Pool {
     pub fn trim(&self) -> Trimmed {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
+        self.engine.end_abandoned(&mut mapper);
         self.engine.seal_all(&mapper);
         mapper.poll_clocks();
         self.engine.forget_freed(&mut mapper);
@@ -218,6 +244,7 @@ impl Pool {
     pub fn trim_and_wait(&self) -> Result<Trimmed> {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
+        self.engine.end_abandoned(&mut mapper);
         self.engine.finish_all(&mapper)?;
         self.engine.forget_freed(&mut mapper);
         mapper.drop_idle_trays(None);
@@ -274,27 +301,49 @@ impl Pool {
         self.relief.write().push(relief);
     }
 
+    /// Asks to be told before memory leaves its addresses, and after it has come back. Called
+    /// with no lock held; may use the pool.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn listen(&self, listener: Arc<dyn Listener>, interest: Interest) -> Result<ListenerId> {
+        self.engine.listeners.add(listener, interest)
+    }
+
+    /// Asks no longer; the listener may be told once more of what is under way. False: there is no such.
+    pub fn unlisten(&self, id: ListenerId) -> bool {
+        self.engine.listeners.remove(id)
+    }
+
+    /// Keeps the handles behind `bytes` from `address` on, which lie in one live block, where they are until
+    /// the pin is dropped, also after the block was freed: somebody outside the pool uses them. The
+    /// addresses may serve other blocks of the same heap meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
+    pub fn pin(&self, address: Address, bytes: u64) -> Result<Pin> {
+        Pin::new(self.engine.clone(), address, bytes)
+    }
+
     /// The live block that holds `address`.
     #[must_use]
     pub fn block_holding(&self, address: Address) -> Option<Block> {
-        let heap = self.engine.heap_of(address).ok()?;
-        let extent = heap.core.lock().block_at(address.0)?;
+        let extent = self.engine.block_holding(address)?;
         Some(block(extent.start, extent.units))
     }
 
-    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block.
+    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block or view.
     ///
     /// # Errors
     /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
     pub fn segments(&self, address: Address, bytes: u64) -> Result<Vec<Segment>> {
         let mapper = self.engine.mapper.lock();
-        let holding = self.block_holding(address).ok_or_else(|| self.engine.unknown(address))?;
-        let end = holding.address + holding.bytes;
+        let end = self.block_holding(address).map(|block| block.address + block.bytes);
+        let end = end.or_else(|| mapper.view_end(address)).ok_or_else(|| self.engine.unknown(address))?;
         if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
             return Err(Error::OutOfRange { address, bytes, end });
         }
-        let chain = mapper.chain_holding(address.0).ok_or_else(|| self.engine.unknown(address))?;
-        let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+        let mappings = mapper.slots_over(address, address + bytes).filter_map(Slot::in_use);
         Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
     }
 
@@ -328,7 +377,7 @@ impl Pool {
         let granule_bytes = self.engine.granule_bytes();
         let draw = |chain: &crate::chain::Chain| {
             let start = chain.at();
-            let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+            let mappings = chain.slots().iter().filter_map(Slot::in_use);
             let placed = mappings.map(|mapping| (mapping.at().bytes_from(start), mapping));
             let line = stitchpool_chunks::picture(placed, chain.top().bytes_from(start), granule_bytes);
             format!("{start} {line}")

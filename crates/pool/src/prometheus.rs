@@ -76,6 +76,8 @@ impl Exposition<'_> {
                 ("cached", holdings.free_bytes),
                 ("pending", holdings.pending_bytes),
                 ("stranded", holdings.stranded_bytes),
+                ("pinned", holdings.pinned_bytes),
+                ("kept", holdings.kept_bytes),
                 ("backup", holdings.backup_bytes),
                 ("quarantined", holdings.quarantined_bytes),
             ] {
@@ -156,6 +158,8 @@ mod tests {
             free_bytes: 20,
             pending_bytes: 6,
             stranded_bytes: 4,
+            kept_bytes: 0,
+            pinned_bytes: 0,
             suspended_bytes: 30,
             backup_bytes: 0,
             quarantined_bytes: 0,

@@ -96,6 +96,12 @@ impl Engine {
         Ok(Ground { heaps: vec![heap.index], arenas: Vec::new(), span: address.0..end.0, title })
     }
 
+    /// The heaps of an arena.
+    pub(crate) fn heaps_of(&self, arena: ArenaId) -> impl Iterator<Item = &Heap> {
+        let belongs = move |heap: &&Heap| heap.core.lock().tenant.as_ref().is_some_and(|it| it.key.arena == arena);
+        self.registry.heaps().filter(belongs)
+    }
+
     /// The heaps of a ground.
     pub(crate) fn heaps_on<'a>(&'a self, ground: &'a Ground) -> impl Iterator<Item = &'a Heap> {
         ground.heaps.iter().filter_map(|&index| self.registry.heap(index))

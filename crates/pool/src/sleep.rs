@@ -2,7 +2,7 @@
 //! transaction: until the commit each handle waits in its slot, and a refusal maps it again.
 
 use crate::arena::Wakefulness;
-use crate::backup::{Backup, Content, Part, Store};
+use crate::backup::{Backup, Content, Deposit, Store};
 use crate::chain::Slot;
 use crate::courier::{Courier, Load, Milestone};
 use crate::disk::DiskFile;
@@ -49,7 +49,7 @@ pub(crate) struct Bed {
 }
 
 /// For each bed where its content waits, and the trays among those places.
-type Stowed = (Vec<Vec<Part>>, Vec<Arc<Tray>>);
+type Stowed = (Vec<Vec<Deposit>>, Vec<Arc<Tray>>);
 
 /// Beds whose content is being copied.
 struct Batch {
@@ -72,7 +72,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "suspend")? else {
             return Ok(Suspended { already: true, ..Suspended::default() });
         };
-        let outcome = self.put_to_sleep(&ground, backup);
+        let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, backup));
         self.reopen(&ground, outcome.is_ok(), Wakefulness::Asleep);
         outcome
     }
@@ -83,6 +83,9 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         self.refuse_captures(&mapper, operation)?;
         let mut ground = self.ground(&mapper, scope)?;
+        if from == Wakefulness::Awake {
+            self.refuse_held(&ground)?;
+        }
         if ground.arenas.is_empty() {
             let wanted = |slot: &&Slot| match from {
                 Wakefulness::Awake => slot.current().is_some(),
@@ -132,9 +135,17 @@ impl Engine {
         self.set_watched(&mapper);
     }
 
+    /// Refuses to take memory from blocks that leases or views hold.
+    pub(crate) fn refuse_held(&self, ground: &Ground) -> Result<()> {
+        let held = |heap: &Heap| heap.core.lock().held_in(ground.span.start, ground.span.end);
+        let held = self.heaps_on(ground).find_map(held);
+        held.map_or(Ok(()), |(address, holders)| Err(Error::Held { address, holders }))
+    }
+
     /// Refuses an operation while a registered stream is being captured. (Of a stream that was destroyed
     /// without a word the driver knows nothing: it captures nothing either.)
     pub(crate) fn refuse_captures(&self, mapper: &Mapper, operation: &'static str) -> Result<()> {
+        mapper.captures.refuse(operation)?;
         let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
         match mapper.clocks.values().find(|clock| capturing(clock.raw())) {
             Some(clock) => Err(Error::Capturing { serial: clock.serial(), operation }),
@@ -147,6 +158,7 @@ impl Engine {
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "suspend")?;
+        refuse_pinned(&mapper, ground)?;
         self.allow_backup(&mapper, ground, backup)?;
         let free_before = self.free_bytes(&mapper, ground);
         let held_before: u64 = mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum();
@@ -222,6 +234,9 @@ impl Engine {
         for heap in self.heaps_on(ground) {
             let idle: Vec<(Address, u64)> = {
                 let core = heap.core.lock();
+                if mapper.serves_graph(&core) {
+                    continue;
+                }
                 let slots =
                     slots_of(mapper, ground).filter(|(owner, slot)| *owner == heap.index && slot.current().is_some());
                 let free =
@@ -294,7 +309,7 @@ impl Engine {
         }
     }
 
-    fn to_file(&self, bed: &Bed, to: (&Arc<DiskFile>, &mut File), offset: &mut u64) -> Result<Vec<Part>> {
+    fn to_file(&self, bed: &Bed, to: (&Arc<DiskFile>, &mut File), offset: &mut u64) -> Result<Vec<Deposit>> {
         let mut parts = Vec::new();
         for &(start, end) in &bed.runs {
             let mut at = start;
@@ -303,7 +318,7 @@ impl Engine {
                 let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
                 read(&self.origin, bed.stream.device, Address(at), &mut buffer)?;
                 let checksum = to.0.append(to.1, &buffer)?;
-                parts.push(Part { at, bytes, store: Store::File(to.0.clone(), *offset, checksum) });
+                parts.push(Deposit { at, bytes, store: Store::File(to.0.clone(), *offset, checksum) });
                 *offset += bytes;
                 at += bytes;
             }
@@ -312,7 +327,7 @@ impl Engine {
     }
 
     /// Copies the beds' content away and unmaps them, the one while the other.
-    fn lay_down(&self, mapper: &mut Mapper, beds: &[Bed], parts: &[Vec<Part>]) -> Result<()> {
+    fn lay_down(&self, mapper: &mut Mapper, beds: &[Bed], parts: &[Vec<Deposit>]) -> Result<()> {
         let origin = self.origin.clone();
         let mut courier = Courier::new(&origin);
         let mut under_way: VecDeque<Batch> = VecDeque::new();
@@ -389,7 +404,8 @@ impl Engine {
                 Some(Slot::Asleep { content: Content::Handle(handle), .. }) => handle.clone(),
                 _ => continue,
             };
-            match chain.raise(bed.at, vec![handle], grants.as_deref().unwrap_or_default()) {
+            let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+            match chain.raise(bed.at, vec![handle], &grants) {
                 Ok(_) => heap.note_asleep(0, bed.bytes),
                 Err((error, stuck)) => {
                     tracing::warn!(%error, at = %bed.at, "memory stays without rights: resume it");
@@ -432,6 +448,9 @@ impl Engine {
         for heap in self.registry.heaps().filter(|heap| heap.asleep_bytes() > 0) {
             let freed: Vec<(Address, u64)> = {
                 let mut core = heap.core.lock();
+                if mapper.serves_graph(&core) {
+                    continue;
+                }
                 let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
                 let asleep = chains.flat_map(|chain| chain.slots()).filter(|slot| matches!(slot, Slot::Asleep { .. }));
                 let places: Vec<(Address, u64)> = asleep.map(|slot| (slot.at(), slot.bytes())).collect();
@@ -466,7 +485,7 @@ struct Rack {
 
 impl Rack {
     /// Gives a bed's content places in trays.
-    fn stow(&mut self, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Part>> {
+    fn stow(&mut self, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Deposit>> {
         let mut parts = Vec::new();
         for &(start, end) in &bed.runs {
             let mut at = start;
@@ -479,7 +498,7 @@ impl Rack {
                 }
                 let Some(tray) = self.trays.last() else { continue };
                 let bytes = room_bytes.min(end - at);
-                parts.push(Part { at, bytes, store: Store::Tray(tray.clone(), self.used_bytes) });
+                parts.push(Deposit { at, bytes, store: Store::Tray(tray.clone(), self.used_bytes) });
                 self.used_bytes += bytes;
                 self.ahead_bytes -= bytes;
                 at += bytes;
@@ -490,13 +509,24 @@ impl Rack {
 }
 
 /// Everything is copied and unmapped: the handles go, and the slots hold their backup.
-fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Part>>, backup: &Backup) {
+fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Deposit>>, backup: &Backup) {
     for (bed, parts) in beds.into_iter().zip(parts) {
         let content = if *backup == Backup::Discard { Content::Discarded } else { Content::Parts(parts) };
         let held = mapper.chain_holding_mut(bed.at.0).and_then(|chain| chain.set_content(bed.at, content));
         if let Some(Content::Handle(handle)) = held {
             mapper.settle(handle, false);
         }
+    }
+}
+
+/// Refuses to move memory whose handles somebody outside the pool uses.
+pub(crate) fn refuse_pinned(mapper: &Mapper, ground: &Ground) -> Result<()> {
+    match slots_of(mapper, ground).find(|(_, slot)| mapper.pins.touch(slot.at().0, slot.end().0)) {
+        Some((_, slot)) => {
+            let why = format!("the handle at {} is pinned: drop the pin first, or when a listener is told", slot.at());
+            Err(Error::InUse { what: ground.title.clone(), why })
+        }
+        None => Ok(()),
     }
 }
 

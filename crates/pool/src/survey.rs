@@ -29,7 +29,7 @@ pub struct SurveyedSlot {
     pub chain: Address,
     /// What it is.
     pub state: SlotState,
-    /// The memory behind it: iff it is current or stale.
+    /// The memory behind it: iff it is current, stale or viewed.
     pub handle: Option<SurveyedHandle>,
     /// Its bytes in live blocks.
     pub live_bytes: u64,
@@ -44,7 +44,9 @@ pub enum SlotState {
     Current,
     /// Its handle was moved elsewhere, and still stands here until the GPU is past it.
     Stale,
-    /// Its blocks are suspended: nothing stands here until they resume.
+    /// A view of a handle that is in use elsewhere.
+    Viewed,
+    /// Its blocks are suspended: their memory stands nowhere, or waits without an address.
     Asleep,
     /// Nothing stands here any more.
     Hole,
@@ -91,6 +93,7 @@ impl SurveyedSlot {
         let state = match slot {
             Slot::Current { .. } => SlotState::Current,
             Slot::Stale { .. } => SlotState::Stale,
+            Slot::Viewed(_) => SlotState::Viewed,
             Slot::Asleep { .. } => SlotState::Asleep,
             Slot::Hole(_) => SlotState::Hole,
             Slot::Lost { .. } => SlotState::Lost,

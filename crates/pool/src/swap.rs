@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mapper::Mapper;
 use crate::scope::{Ground, Scope};
-use crate::sleep::{BATCH_BYTES, Bed};
+use crate::sleep::{BATCH_BYTES, Bed, refuse_pinned};
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
 use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, Link, Rights};
@@ -37,7 +37,10 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
             return Err(self.asleep(scope));
         };
-        let outcome = self.move_all(&ground, device);
+        let outcome = self.with_notice(&[&ground], || self.move_all(&ground, device));
+        if outcome.is_ok() {
+            self.after_return(&self.segments_on(&[&ground]));
+        }
         self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
         outcome
     }
@@ -47,6 +50,7 @@ impl Engine {
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "migrate")?;
+        refuse_pinned(&mapper, ground)?;
         for &user in &users {
             if self.origin.driver().link(user, device)? == Link::None {
                 return Err(Error::Unreachable { reader: user, owner: device });
@@ -164,7 +168,8 @@ impl Engine {
         let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
         let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
         let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
-        match chain.raise(bed.at, vec![handle.clone()], grants.as_deref().unwrap_or_default()) {
+        let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+        match chain.raise(bed.at, vec![handle.clone()], &grants) {
             Ok(_) => {
                 heap.note_asleep(0, bed.bytes);
                 Ok(())
@@ -212,12 +217,20 @@ impl Engine {
         }
         users.sort_unstable();
         users.dedup();
-        self.await_all(&users)?;
+        let both: Vec<&Ground> = grounds.iter().collect();
+        self.with_notice(&both, || self.cross(one, other, &users))?;
+        self.after_return(&self.segments_on(&both));
+        Ok(())
+    }
+
+    fn cross(&self, one: Scope, other: Scope, users: &[DeviceId]) -> Result<()> {
+        self.await_all(users)?;
         let mut mapper = self.mapper.lock();
-        self.quiesce(&mut mapper, &users, "exchange")?;
+        self.quiesce(&mut mapper, users, "exchange")?;
         let mut sides = Vec::new();
         for scope in [one, other] {
             let ground = self.ground(&mapper, scope)?;
+            refuse_pinned(&mapper, &ground)?;
             sides.push((self.beds(&mapper, &ground), self.users_of(&ground)));
         }
         let changes = self.crossed(&mapper, sides)?;

@@ -21,6 +21,10 @@ impl Engine {
         if !heap.is_tick_due(now_us, self.settings.seal_pause_us() / 2) {
             return;
         }
+        // Nothing is asked or given back on behalf of a stream that a capture keeps quiet.
+        if heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.clock.is_quiet()) {
+            return;
+        }
         self.decay(now_us);
         if !self.watched.load(Ordering::Relaxed) {
             return;
@@ -101,16 +105,17 @@ impl Engine {
 
     /// Seals every stream that has frees or fences in its open epoch.
     pub(crate) fn seal_all(&self, mapper: &Mapper) {
-        for clock in mapper.clocks.values() {
+        for clock in mapper.clocks.values().filter(|clock| !clock.is_quiet()) {
             if let Err(error) = clock.seal(&self.origin) {
                 tracing::debug!(%error, stream = clock.serial(), "a stream could not be sealed");
             }
         }
     }
 
-    /// Waits (the CPU) until every stream has done what is queued so far.
+    /// Waits (the CPU) until every stream has done what is queued so far, but for those that a capture
+    /// keeps quiet.
     pub(crate) fn finish_all(&self, mapper: &Mapper) -> Result<(), Error> {
-        for clock in mapper.clocks.values() {
+        for clock in mapper.clocks.values().filter(|clock| !clock.is_quiet()) {
             match clock.finish(clock.stamp(), self.settings.wait_max, &self.origin) {
                 Err(error) if error.kind != ErrorKind::Deinitialized => return Err(error),
                 _ => {}

@@ -9,12 +9,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
+use crate::overrides::over;
 use crate::scope::{Ground, Scope};
 use crate::sleep::{BATCH_BYTES, slots_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, memset, open, write};
-use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, RawStream};
+use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, RawStream, Rights};
 
 /// What a resume has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,6 +37,24 @@ struct Bed {
     device: DeviceId,
     stream: RawStream,
     grants: Arc<[Grant]>,
+}
+
+impl Bed {
+    /// Who gets rights while it is filled: whoever fills it may write, whatever it may do later.
+    fn filling_grants(&self) -> Vec<Grant> {
+        over(&self.grants, &[Grant { device: self.stream.device, rights: Rights::ReadWrite }])
+    }
+
+    /// It is filled: whoever has filled it may do there from now on what was asked for.
+    fn settle_rights(&self, mapper: &Mapper) -> std::result::Result<(), stitchpool_driver::Error> {
+        let device = self.stream.device;
+        let asked = self.grants.iter().find(|grant| grant.device == device);
+        let rights = asked.map_or(Rights::None, |grant| grant.rights);
+        if rights == Rights::ReadWrite {
+            return Ok(());
+        }
+        open(mapper.slot_holding(self.at.0).and_then(Slot::current), &[Grant { device, rights }])
+    }
 }
 
 /// A handle for a bed, and where it comes from.
@@ -70,6 +89,9 @@ impl Engine {
         };
         let outcome = self.wake(&ground);
         self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        if outcome.is_ok() {
+            self.after_return(&self.segments_on(&[&ground]));
+        }
         outcome
     }
 
@@ -107,7 +129,8 @@ impl Engine {
         let beds = slots_of(mapper, ground).filter_map(|(heap, slot)| {
             let Slot::Asleep { device, .. } = slot else { return None };
             let (stream, grants) = owners.get(&heap)?;
-            let (stream, grants) = (*stream, grants.clone());
+            let stream = *stream;
+            let grants = mapper.chain_holding(slot.at().0)?.grants_at(slot.at(), grants);
             Some(Bed { heap, at: slot.at(), bytes: slot.bytes(), device: *device, stream, grants })
         });
         beds.collect()
@@ -197,6 +220,7 @@ impl Engine {
             devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
             refusal,
             waits: Vec::new(),
+            capturing: false,
         }))
     }
 
@@ -228,13 +252,15 @@ impl Engine {
         let (Some(tenant), Some(mapping)) = (tenant, mapper.slot_holding(at.0).and_then(Slot::current)) else {
             return Ok(0);
         };
-        open([mapping], &tenant.grants)?;
         let stream = RawStream { device: tenant.clock.raw().device, value: 0 };
         let (bytes, device) = (mapping.bytes(), mapping.device());
-        let bed = Bed { heap, at, bytes, device, stream, grants: tenant.grants };
+        let grants = mapper.chain_holding(at.0).map_or_else(Arc::default, |chain| chain.grants_at(at, &tenant.grants));
+        let bed = Bed { heap, at, bytes, device, stream, grants };
+        open([mapping], &bed.filling_grants())?;
         let mut courier = Courier::new(&self.origin);
         let restored_bytes = self.fill(&mut courier, &bed, content)?;
         courier.mark(bytes)?.reach(self.settings.wait_max)?;
+        bed.settle_rights(mapper)?;
         Ok(restored_bytes)
     }
 
@@ -277,12 +303,15 @@ impl Engine {
             }
         }
         courier.mark(all_bytes)?.reach(self.settings.wait_max)?;
+        for risen in &*risen {
+            risen.bed.settle_rights(mapper)?;
+        }
         Ok(restored_bytes)
     }
 
     /// Maps one run of neighbours.
     fn raise(&self, mapper: &mut Mapper, run: Vec<(Bed, Incoming)>, risen: &mut Vec<Risen>) -> Result<()> {
-        let (at, grants) = (run[0].0.at, run[0].0.grants.clone());
+        let (at, grants) = (run[0].0.at, run[0].0.filling_grants());
         let handles = run.iter().map(|(_, incoming)| incoming.handle.clone()).collect();
         let raised = match mapper.chain_holding_mut(at.0) {
             Some(chain) => chain.raise(at, handles, &grants),
@@ -372,7 +401,7 @@ impl Engine {
 
 /// Whether `next` continues `last` in the same chain with the same rights.
 fn follows(last: &Bed, next: &Bed) -> bool {
-    last.heap == next.heap && last.at + last.bytes == next.at
+    last.heap == next.heap && last.at + last.bytes == next.at && last.grants == next.grants
 }
 
 /// All beds are filled: their backups go.

@@ -91,6 +91,7 @@ impl CSettings {
             seal_pause: Duration::from_micros(self.seal_pause_us),
             decay: Duration::from_micros(self.decay_us),
             address_bytes: (self.address_bytes != 0).then_some(self.address_bytes),
+            ..Settings::default()
         })
     }
 }
@@ -152,6 +153,7 @@ mod tests {
             seal_pause: Duration::from_micros(8),
             decay: Duration::from_micros(9),
             address_bytes: Some(6),
+            ..Settings::default()
         };
         // SAFETY: `devices` has two numbers.
         assert_eq!(unsafe { settings.understood() }.unwrap(), expected);

@@ -158,8 +158,8 @@ impl Frames {
         let state = match slot.state {
             SlotState::Current => State::Current,
             SlotState::Stale => State::Stale,
-            // A replay suspends nothing.
-            SlotState::Asleep | SlotState::Hole => State::Hole,
+            // A replay suspends nothing and views nothing.
+            SlotState::Asleep | SlotState::Viewed | SlotState::Hole => State::Hole,
             SlotState::Lost => State::Lost,
         };
         let handle = slot.handle.map(|handle| self.number(handle));

@@ -149,6 +149,7 @@ impl State {
             })?;
             self.timeline.cpu_saw_all(point.lane);
         }
+        self.timeline.cpu_saw_over(device);
         Ok(())
     }
 

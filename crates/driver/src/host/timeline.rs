@@ -152,9 +152,10 @@ impl Timeline {
 
     /// Forgets a destroyed lane that has nothing left to do.
     pub(super) fn drop_if_over(&mut self, id: LaneId) {
-        if self.lanes.get(&id).is_some_and(|lane| lane.destroyed && lane.head().is_none()) {
+        let over = self.lanes.get(&id).filter(|lane| lane.destroyed && lane.head().is_none());
+        if let Some(device) = over.map(|lane| lane.stream.device) {
             self.lanes.remove(&id);
-            self.order.iter_mut().for_each(|order| order.drop_lane(id));
+            self.order.iter_mut().for_each(|order| order.drop_lane(device, id));
         }
     }
 
@@ -228,6 +229,11 @@ impl Timeline {
     /// The CPU has seen that all of a lane is done.
     pub(super) fn cpu_saw_all(&mut self, id: LaneId) {
         self.order.iter_mut().for_each(|order| order.cpu_saw_all(id));
+    }
+
+    /// The CPU has seen that all of a device's streams that are over are done.
+    pub(super) fn cpu_saw_over(&mut self, device: DeviceId) {
+        self.order.iter_mut().for_each(|order| order.cpu_saw_over(device));
     }
 
     pub(super) fn events(&self) -> u64 {

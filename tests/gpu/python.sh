@@ -54,7 +54,7 @@ suite host tests --ignore tests/gpu --ignore tests/backend
 suite gpu-pools tests/gpu/test_pools.py
 suite gpu-mem-pool tests/gpu/test_mem_pool.py
 suite gpu-process tests/gpu/test_process.py
-suite gpu-arenas tests/gpu/test_arenas.py
+suite gpu-sleep tests/gpu/test_sleep.py
 
 printf '%s\n' "${rows[@]}"
 exit $failed

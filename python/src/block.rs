@@ -1,5 +1,6 @@
 //! A block for Python callers.
 
+use crate::arena::{self, Arena};
 use crate::figures;
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
@@ -11,8 +12,8 @@ use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use std::ffi::c_int;
 use stitchpool_c::{Refusal, Status, device_of};
-use stitchpool_driver::Address;
-use stitchpool_pool::{Placement, Request};
+use stitchpool_driver::{Address, DeviceId};
+use stitchpool_pool::{ArenaId, Placement, Request, Scope, StreamId};
 
 /// A block: freed when it is told so, when its `with` ends, or when nobody has it any more.
 #[pyclass(frozen, weakref, module = "stitchpool")]
@@ -35,24 +36,64 @@ struct Life {
 }
 
 /// What was asked for.
+#[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) bytes: u64,
     pub(crate) device: i32,
     pub(crate) stream: u64,
     pub(crate) alignment: u64,
     pub(crate) place: Option<Placement>,
-    pub(crate) readers: Vec<i32>,
+    pub(crate) readers: Vec<DeviceId>,
+    pub(crate) arena: Option<ArenaId>,
+    pub(crate) exclusive: bool,
+}
+
+impl Wanted {
+    /// The same, with what a pool's caller says in further keywords.
+    pub(crate) fn told(mut self, pool: &Pool, how: Option<&Bound<'_, PyDict>>) -> Result<Self> {
+        for (key, value) in how.into_iter().flatten() {
+            match key.extract::<String>()?.as_str() {
+                _ if value.is_none() => {}
+                "place" => self.place = Some(value.extract::<crate::placement::Placement>().map_err(PyErr::from)?.0),
+                "readers" => {
+                    let numbers: Vec<i32> = value.extract()?;
+                    self.readers = numbers.into_iter().map(device_of).collect::<std::result::Result<_, _>>()?;
+                }
+                "exclusive" => self.exclusive = value.extract()?,
+                "arena" => {
+                    let arena = value.cast::<Arena>().map_err(PyErr::from)?.get();
+                    if !arena.is_of(pool) {
+                        return Err(Refused::request("this arena is another pool's: ask this pool for its own"));
+                    }
+                    self.arena = Some(arena.id());
+                }
+                key => {
+                    let words = "it takes bytes, device, stream, alignment, place, readers, arena, exclusive";
+                    return Err(Refused::request(format!("alloc has no keyword `{key}`; {words}")));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    fn request(self, id: StreamId) -> Request {
+        Request {
+            placement: self.place,
+            readers: self.readers,
+            arena: self.arena.unwrap_or(ArenaId::DEFAULT),
+            exclusive: self.exclusive,
+            ..Request::new(self.bytes, id).aligned_to(self.alignment)
+        }
+    }
 }
 
 impl Block {
     pub(crate) fn alloc(pool: &Bound<'_, Pool>, wanted: Wanted) -> Result<Self> {
-        let Wanted { bytes, device, stream, alignment, place, readers } = wanted;
-        let readers = readers.into_iter().map(device_of).collect::<std::result::Result<_, _>>()?;
+        let (device, stream) = (wanted.device, wanted.stream);
         let shared = pool.get().shared();
         let block = pool.py().detach(|| {
             let id = registered(shared, device, stream)?;
-            let request = Request { placement: place, readers, ..Request::new(bytes, id).aligned_to(alignment) };
-            Ok::<_, Refused>(shared.with(|pool| pool.alloc(&request))??)
+            Ok::<_, Refused>(shared.with(|pool| pool.alloc(&wanted.request(id)))??)
         })?;
         let pool = pool.clone().unbind();
         Ok(Self { pool, address: block.address, bytes: block.bytes, device, stream, life: Mutex::default() })
@@ -65,6 +106,21 @@ impl Block {
     /// Its address, as long as that is its own.
     pub(crate) fn live_address(&self) -> Result<u64> {
         if self.life.lock().freed { Err(self.was_freed()) } else { Ok(self.address.0) }
+    }
+
+    fn scope(&self) -> Result<Scope> {
+        Ok(Scope::Block(Address(self.live_address()?)))
+    }
+
+    /// Refuses while it is suspended, as a whole or in part.
+    fn demand_memory(&self) -> Result<()> {
+        let segments = self.pool.get().shared().with(|pool| pool.segments(self.address, self.bytes))??;
+        let there: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        if there == self.bytes {
+            return Ok(());
+        }
+        let words = format!("the block at {} is suspended: resume it first", self.address);
+        Err(Refusal { status: Status::Asleep, words }.into())
     }
 
     fn was_freed(&self) -> Refused {
@@ -154,6 +210,19 @@ impl Block {
         Ok(found.iter().map(|segment| figures::segment(py, segment)).collect::<PyResult<_>>()?)
     }
 
+    #[pyo3(signature = (backup = None))]
+    fn suspend<'py>(&self, py: Python<'py>, backup: Option<&Bound<'py, PyAny>>) -> Result<Bound<'py, PyAny>> {
+        arena::suspend(self.pool.bind(py), self.scope()?, backup)
+    }
+
+    fn resume<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        arena::resume(self.pool.bind(py), self.scope()?)
+    }
+
+    fn migrate<'py>(&self, py: Python<'py>, device: i32) -> Result<Bound<'py, PyAny>> {
+        arena::migrate(self.pool.bind(py), self.scope()?, device)
+    }
+
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         if self.pool.get().is_on_host() {
@@ -202,15 +271,18 @@ impl Block {
         if life.freed {
             return Err(block.was_freed().into());
         }
+        let mut views = block.pool.get().views().lock();
+        block.demand_memory()?;
         let start = std::ptr::with_exposed_provenance_mut(block.address.0 as usize);
         // SAFETY: the interpreter's `view`; the block's bytes are memory of this process that stays mapped
-        // until it is freed, which `life.views` forbids.
+        // until it is freed, which `life.views` forbids, or sleeps or moves, which the pool's `views` do.
         let filled =
             unsafe { pyo3::ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, block.bytes.try_into()?, 0, flags) };
         if filled != 0 {
             return Err(PyErr::fetch(slf.py()));
         }
         life.views += 1;
+        *views += 1;
         Ok(())
     }
 
@@ -219,6 +291,8 @@ impl Block {
     unsafe fn __releasebuffer__(&self, _view: *mut pyo3::ffi::Py_buffer) {
         let mut life = self.life.lock();
         life.views = life.views.saturating_sub(1);
+        let mut views = self.pool.get().views().lock();
+        *views = views.saturating_sub(1);
     }
 }
 

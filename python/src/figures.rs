@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use stitchpool_c::number_of;
-use stitchpool_pool::{DeviceStats, Holdings, Segment, Shortage, Stats, Trimmed};
+use stitchpool_pool::{DeviceStats, Holdings, Migrated, Resumed, Segment, Shortage, Stats, Suspended, Trimmed};
 
 /// One of the dataclasses, from its fields.
 fn made<'py>(class: &str, fields: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
@@ -29,6 +29,8 @@ fn held<'py>(py: Python<'py>, holdings: &Holdings) -> PyResult<Bound<'py, PyDict
         pending_bytes,
         stranded_bytes,
         quarantined_bytes,
+        suspended_bytes,
+        backup_bytes,
         device_free_bytes
     );
     fields.set_item("device", number_of(holdings.device))?;
@@ -75,6 +77,21 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
 /// What a trim has done.
 pub(crate) fn trimmed<'py>(py: Python<'py>, trimmed: &Trimmed) -> PyResult<Bound<'py, PyAny>> {
     made("Trimmed", &fields!(py, trimmed, released_bytes, waiting_bytes))
+}
+
+/// What a suspend has done.
+pub(crate) fn suspended<'py>(py: Python<'py>, done: &Suspended) -> PyResult<Bound<'py, PyAny>> {
+    made("Suspended", &fields!(py, done, already, released_bytes, backup_bytes, not_yet_visible_bytes))
+}
+
+/// What a resume has done.
+pub(crate) fn resumed<'py>(py: Python<'py>, done: &Resumed) -> PyResult<Bound<'py, PyAny>> {
+    made("Resumed", &fields!(py, done, already, taken_bytes, restored_bytes))
+}
+
+/// What a migration has done.
+pub(crate) fn migrated<'py>(py: Python<'py>, done: &Migrated) -> PyResult<Bound<'py, PyAny>> {
+    made("Migrated", &fields!(py, done, moved_bytes, copied_bytes))
 }
 
 /// A piece of memory behind a range.

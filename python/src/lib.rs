@@ -2,6 +2,7 @@
 //! stands in `stitchpool/_native.pyi`. The library also has all functions of the C interface, so that
 //! Python, C and PyTorch share their pools.
 
+mod arena;
 mod block;
 mod figures;
 mod options;
@@ -20,6 +21,8 @@ use stitchpool_c as _;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::arena::Arena;
+    #[pymodule_export]
     use crate::block::Block;
     #[pymodule_export]
     use crate::placement::Placement;
@@ -30,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::stream::Stream;
     #[pymodule_export]
-    use crate::torch::{adopt, last_refusal, process_pool, unknown_frees};
+    use crate::torch::{adopt, enter_arena, last_refusal, process_pool, unknown_frees};
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "its name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

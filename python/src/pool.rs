@@ -1,12 +1,14 @@
 //! A pool for Python callers.
 
+use crate::arena::Arena;
 use crate::block::{Block, Wanted};
 use crate::figures;
 use crate::options::{Opened, Options};
-use crate::placement::Placement;
 use crate::refused::{Refused, Result};
 use crate::relief::Relief;
 use crate::stream::{Stream, value_of};
+use parking_lot::Mutex;
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
@@ -21,12 +23,14 @@ pub(crate) struct Pool {
     /// None iff the pool was opened from elsewhere.
     opened: Option<Opened>,
     relief: Arc<Relief>,
+    /// How many views of its blocks' bytes there are; none iff memory may leave its address.
+    views: Mutex<usize>,
 }
 
 impl Pool {
     /// One that somebody else opened, and closes.
     pub(crate) fn borrowed(shared: SharedPool) -> Self {
-        Self { shared, opened: None, relief: Arc::default() }
+        Self { shared, opened: None, relief: Arc::default(), views: Mutex::default() }
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -41,6 +45,23 @@ impl Pool {
             Refusal { status: Status::NotSupported, words }
         })?;
         Ok(&*opened.streams)
+    }
+
+    pub(crate) const fn views(&self) -> &Mutex<usize> {
+        &self.views
+    }
+
+    /// Does what takes memory from its address, while nobody looks at it and nobody begins to.
+    pub(crate) fn unseen<R>(
+        &self,
+        body: impl FnOnce(&stitchpool_pool::Pool) -> stitchpool_pool::Result<R>,
+    ) -> Result<R> {
+        let views = self.views.lock();
+        if *views > 0 {
+            let words = format!("{} views of this pool's blocks are there: release them first", *views);
+            return Err(PyBufferError::new_err(words).into());
+        }
+        Ok(self.shared.with(body)??)
     }
 
     /// Whether the bytes of its blocks can be looked at by the CPU.
@@ -61,7 +82,7 @@ impl Pool {
             let opened = options.open(driver)?;
             let shared = SharedPool::open(opened.driver.clone(), options.settings)?;
             shared.with(|pool| pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage))))?;
-            Ok(Self { shared, opened: Some(opened), relief })
+            Ok(Self { shared, opened: Some(opened), relief, views: Mutex::default() })
         })
     }
 
@@ -80,19 +101,21 @@ impl Pool {
         self.shared.handle()
     }
 
-    #[pyo3(signature = (bytes, device = 0, stream = None, alignment = 512, *, place = None, readers = Vec::new()))]
+    #[pyo3(signature = (bytes, device = 0, stream = None, alignment = 512, **how))]
     fn alloc(
         slf: &Bound<'_, Self>,
         bytes: u64,
         device: i32,
         stream: Option<&Bound<'_, PyAny>>,
         alignment: u64,
-        place: Option<Placement>,
-        readers: Vec<i32>,
+        how: Option<&Bound<'_, PyDict>>,
     ) -> Result<Block> {
-        let stream = value_of(stream)?;
-        let wanted = Wanted { bytes, device, stream, alignment, place: place.map(|place| place.0), readers };
-        Block::alloc(slf, wanted)
+        let plain = Wanted { bytes, device, stream: value_of(stream)?, alignment, ..Wanted::default() };
+        Block::alloc(slf, plain.told(slf.get(), how)?)
+    }
+
+    fn arena(slf: &Bound<'_, Self>, name: String) -> Result<Arena> {
+        Arena::named(slf, name)
     }
 
     #[pyo3(signature = (device = 0))]
@@ -159,9 +182,12 @@ impl Pool {
         slf
     }
 
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
+    #[pyo3(signature = (*reason))]
+    fn __exit__(&self, py: Python<'_>, reason: &Bound<'_, PyTuple>) -> Result<()> {
+        let is_raised = reason.iter().any(|part| !part.is_none());
+        // What was raised inside comes first; it may be why blocks are still live.
+        let closed = self.close(py);
+        if is_raised { Ok(()) } else { closed }
     }
 
     fn __repr__(&self) -> String {

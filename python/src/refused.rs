@@ -78,7 +78,10 @@ const fn class(status: Status) -> &'static str {
         | Status::InvalidSize
         | Status::InvalidAlignment
         | Status::OutOfRange
-        | Status::TooSmall => "InvalidRequest",
+        | Status::TooSmall
+        | Status::UnknownArena
+        | Status::Shared => "InvalidRequest",
+        Status::Asleep => "Asleep",
         Status::UnknownAddress => "UnknownPointer",
         Status::UnknownStream => "UnknownStream",
         Status::UnknownDevice => "UnknownDevice",

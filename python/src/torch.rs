@@ -17,6 +17,12 @@ pub(crate) fn process_pool(py: Python<'_>) -> Result<Pool> {
     py.detach(|| SharedPool::of_process().map(Pool::borrowed)).map_err(Refused::from)
 }
 
+/// Gives PyTorch's requests of this thread an arena, by its number; 0: none. The one before.
+#[pyfunction]
+pub(crate) fn enter_arena(number: u32) -> u32 {
+    stitchpool_c::enter_arena(number)
+}
+
 /// The words of the latest refusal to PyTorch; empty if there was none.
 #[pyfunction]
 pub(crate) fn last_refusal() -> String {

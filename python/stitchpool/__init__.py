@@ -14,8 +14,9 @@ import os as _os
 from typing import Any as _Any
 
 from . import _native
-from ._native import Block, Placement, Pool, Stream, __version__
+from ._native import Arena, Block, Placement, Pool, Stream, __version__
 from .errors import (
+    Asleep,
     Closed,
     DriverError,
     Error,
@@ -30,7 +31,7 @@ from .errors import (
     UnknownStream,
     Unreachable,
 )
-from .figures import DeviceStats, Holdings, Segment, Shortage, Stats, Trimmed
+from .figures import DeviceStats, Holdings, Migrated, Resumed, Segment, Shortage, Stats, Suspended, Trimmed
 
 HOST = -1
 """The host as a place for memory, where a device is asked for."""
@@ -56,23 +57,31 @@ def library() -> str:
 
 
 __all__ = [
+    "__version__",
+    "Arena",
+    "Asleep",
     "Block",
     "Closed",
     "DeviceStats",
     "DriverError",
     "Error",
-    "HOST",
     "Holdings",
+    "HOST",
     "InUse",
     "InvalidRequest",
+    "library",
+    "Migrated",
     "NoRights",
     "OutOfMemory",
     "Placement",
     "Pool",
+    "replay",
+    "Resumed",
     "Segment",
     "Shortage",
     "Stats",
     "Stream",
+    "Suspended",
     "TooMany",
     "Trimmed",
     "Unavailable",
@@ -80,7 +89,4 @@ __all__ = [
     "UnknownPointer",
     "UnknownStream",
     "Unreachable",
-    "__version__",
-    "library",
-    "replay",
 ]

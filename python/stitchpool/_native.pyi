@@ -3,7 +3,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Optional, Protocol, Union, final
 
-from .figures import Segment, Shortage, Stats, Trimmed
+from .figures import Migrated, Resumed, Segment, Shortage, Stats, Suspended, Trimmed
 
 class _CudaStream(Protocol):
     def __cuda_stream__(self) -> tuple[int, int]: ...
@@ -14,6 +14,9 @@ class _TorchStream(Protocol):
 
 AnyStream = Union[int, _CudaStream, _TorchStream, None]
 """The driver's number of a live stream, or what has one; None and 0 are the legacy default stream."""
+
+AnyBackup = Union[Literal["host", "discard"], int, str, PathLike[str], None]
+"""Where content waits: host memory, nowhere, another device, or a directory."""
 
 __version__: str
 
@@ -37,6 +40,9 @@ class Pool:
         address_bytes: Optional[int] = None,
         handle_kind: Optional[Literal["private", "file_descriptor", "fabric"]] = None,
         stream_waits: Optional[bool] = None,
+        open_to_peers: Optional[bool] = None,
+        backup_keep_bytes: Optional[int] = None,
+        poison: Optional[bool] = None,
         wait_max: Optional[float] = None,
         seal_pause: Optional[float] = None,
         decay: Optional[float] = None,
@@ -51,6 +57,9 @@ class Pool:
         address_bytes: addresses to reserve.
         handle_kind: how memory may leave the process.
         stream_waits: whether one stream may be made to wait for another's frees.
+        open_to_peers: whether every device that can reach a block's memory may use it.
+        backup_keep_bytes: memory of backups that is kept for the next suspend.
+        poison: whether what was discarded comes back as a pattern, so that a reader notices.
         wait_max: seconds that the CPU may wait for pending memory before a request fails.
         seal_pause: seconds; a stream's frees are sealed at most this often.
         decay: seconds; memory not needed for so long may be given back.
@@ -74,14 +83,21 @@ class Pool:
         alignment: int = 512,
         *,
         place: Optional[Placement] = None,
-        readers: Sequence[int] = (),
+        readers: Optional[Sequence[int]] = None,
+        arena: Optional[Arena] = None,
+        exclusive: Optional[bool] = None,
     ) -> Block:
         """Allocates a block for work of a live stream of `device`. Its content is undefined.
 
         place: where its memory shall lie; on the stream's device.
         readers: devices that may use it too.
+        arena: an arena of this pool that it belongs to for its life.
+        exclusive: whether it has handles of its own, so that it alone can be suspended and moved.
         Raises OutOfMemory after everything was tried, or InvalidRequest, UnknownDevice, Unreachable.
         """
+
+    def arena(self, name: str) -> Arena:
+        """The arena of this name, made if there is none yet."""
 
     def stream(self, device: int = 0) -> Stream:
         """A new stream, for programs that have no others."""
@@ -158,6 +174,13 @@ class Block:
         """It is used on `stream` too: once freed, it is not reused before that use is done."""
 
     def segments(self) -> list[Segment]: ...
+    def suspend(self, backup: AnyBackup = None) -> Suspended:
+        """As Arena.suspend, for an exclusive block."""
+
+    def resume(self) -> Resumed: ...
+    def migrate(self, device: int) -> Migrated:
+        """As Arena.migrate, for an exclusive block."""
+
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __enter__(self) -> Block: ...
@@ -167,6 +190,29 @@ class Block:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None: ...
+
+@final
+class Arena:
+    """A named part of a pool, whose blocks sleep, wake and move together."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def number(self) -> int:
+        """The same arena for the C interface."""
+
+    def suspend(self, backup: AnyBackup = None) -> Suspended:
+        """Gives the memory of its blocks back to the driver; their addresses stay. None is "host".
+
+        Waits first for all work of every device that may use them; until it returns, nothing may be queued
+        that uses them. They may be freed while they sleep.
+        """
+
+    def resume(self) -> Resumed:
+        """Takes memory under the same addresses, with the same bytes. On a refusal they sleep on."""
+
+    def migrate(self, device: int) -> Migrated:
+        """Moves the memory of its blocks to a device; addresses, rights and bytes stay."""
 
 @final
 class Stream:
@@ -215,6 +261,7 @@ class Placement:
 
 def replay(path: Union[str, PathLike[str]], driver: str = "auto", **settings: Any) -> str: ...
 def command(words: Sequence[str]) -> int: ...
+def enter_arena(number: int) -> int: ...
 def adopt(pool: Pool) -> None: ...
 def process_pool() -> Pool: ...
 def last_refusal() -> str: ...

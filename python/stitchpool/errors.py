@@ -90,6 +90,10 @@ class Closed(Error):
     """The pool was closed, or belongs to the process that this one was forked from."""
 
 
+class Asleep(Error):
+    """The arena or block is suspended."""
+
+
 class Unavailable(Error):
     """There is no such driver on this machine, or no such part of this package."""
 

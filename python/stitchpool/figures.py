@@ -23,6 +23,10 @@ class Holdings:
     """Free in partly used handles."""
     quarantined_bytes: int
     """Out of use: the driver refused to take it back."""
+    suspended_bytes: int
+    """In blocks that are suspended: not held now, and needed to resume."""
+    backup_bytes: int
+    """In backups of suspended blocks of other devices, and kept for such."""
     device_free_bytes: Optional[int]
     """Free outside the pool; None where that is not known."""
 
@@ -111,3 +115,35 @@ class Trimmed:
     """Given back to the driver."""
     waiting_bytes: int
     """Free, but some stream may still be using it."""
+
+
+@dataclass(frozen=True)
+class Suspended:
+    """What a suspend has done."""
+
+    already: bool
+    """Nothing was awake, and nothing was done."""
+    released_bytes: int
+    backup_bytes: int
+    """Content that was put away."""
+    not_yet_visible_bytes: int
+    """Given back, but the driver does not show it as free yet."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What a resume has done."""
+
+    already: bool
+    """Nothing was asleep, and nothing was done."""
+    taken_bytes: int
+    restored_bytes: int
+    """Content that was brought back."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What a migration has done."""
+
+    moved_bytes: int
+    copied_bytes: int

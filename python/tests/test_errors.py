@@ -61,6 +61,14 @@ def test_a_part_beyond_a_block_is_told(pool):
             pool.segments(block, 513)
 
 
+def test_f69_what_was_raised_inside_a_with_comes_first():
+    with pytest.raises(KeyError):
+        with stitchpool.Pool("host") as pool:
+            block = pool.alloc(512)
+            raise KeyError("first")
+    block.free()
+
+
 def test_an_error_changes_nothing(pool):
     before = pool.stats()
     for wrong in (lambda: pool.alloc(0), lambda: pool.free(1), lambda: pool.alloc(1 << 40)):

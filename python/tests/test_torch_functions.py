@@ -115,6 +115,27 @@ def test_record_stream_is_heard(runs):
     )
 
 
+def test_requests_of_a_thread_belong_to_its_arena(runs):
+    runs(
+        POOL
+        + """
+    import threading
+    weights = pool.arena("weights")
+    assert _native.enter_arena(weights.number) == 0
+    mine = malloc(8 << 20, 0, None)
+    thread = threading.Thread(target=lambda: theirs.append(malloc(8 << 20, 0, None)))
+    theirs = []
+    thread.start(); thread.join()
+    assert _native.enter_arena(0) == weights.number
+    assert weights.suspend().released_bytes >= 8 << 20
+    assert pool.stats().devices[0].suspended_bytes == 8 << 20
+    weights.resume()
+    for block in (mine, theirs[0]):
+        free(block, 8 << 20, 0, None)
+    """
+    )
+
+
 def test_the_pool_of_a_process_stays(runs):
     runs(
         POOL

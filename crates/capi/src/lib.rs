@@ -27,7 +27,7 @@ mod status;
 mod table;
 
 pub use boundary::{DriverHandle, PoolHandle};
-pub use process_pool::{last_refusal, unknown_frees};
+pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;
 pub use shared_pool::{SharedPool, device_of, number_of};
 pub use status::Status;

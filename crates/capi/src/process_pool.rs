@@ -9,10 +9,11 @@ use crate::shape::CDriverOptions;
 use crate::shared_pool::stays;
 use crate::status::Status;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::io::Write;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use stitchpool_pool::Settings;
+use stitchpool_pool::{ArenaId, Settings};
 
 /// The pool's handle; 0 until it is open.
 static HANDLE: AtomicUsize = AtomicUsize::new(0);
@@ -75,6 +76,22 @@ pub(crate) fn adopt(handle: usize) -> Result<()> {
 /// Refuses for the process's pool.
 pub(crate) fn may_go(handle: usize) -> Result<()> {
     if handle != 0 && HANDLE.load(Ordering::Acquire) == handle { Err(stays()) } else { Ok(()) }
+}
+
+thread_local! {
+    /// What this thread's requests belong to.
+    static ARENA: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Gives this thread's requests an arena, by its number in the process's pool; 0: none. The one before.
+pub fn enter_arena(number: u32) -> u32 {
+    ARENA.replace(number)
+}
+
+/// The arena of this thread's requests.
+#[inline]
+pub(crate) fn arena() -> ArenaId {
+    ArenaId::of_number(ARENA.get())
 }
 
 /// Keeps a refusal's words, for whoever asks after PyTorch has made its own of it.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// A GPU memory pool that never fragments, put to the test.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "stitchpool", version, propagate_version = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -19,10 +19,13 @@ from typing import Any
 from .. import _native
 from .._native import Pool, last_refusal, unknown_frees
 from ..errors import Error
-from .mem_pool import Bypassed, mem_pool, use_mem_pool
+from .arena import Arena, arena
+from .part import Bypassed, mem_pool, use_mem_pool
 from .process import enable, enabled
 
 __all__ = [
+    "Arena",
+    "arena",
     "Bypassed",
     "configure",
     "enable",

@@ -32,6 +32,23 @@ def test_every_tensor_lies_in_the_pool(runs):
     )
 
 
+def test_auto_takes_the_full_backend_or_says_why_not(runs):
+    said = runs(
+        """
+        import warnings, torch, stitchpool.torch as plug
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            got = plug.enable()
+        words = [str(warning.message) for warning in told if "stitchpool" in str(warning.message)]
+        print(got, words)
+        assert got == "full" or (got == "pluggable" and "full backend cannot be installed" in words[0])
+        assert torch.cuda.memory.get_allocator_backend() == ("stitchpool" if got == "full" else "pluggable")
+        assert torch.ones(1 << 20, device="cuda").sum().item() == 1 << 20
+        """
+    )
+    print(said)
+
+
 def test_record_stream_is_heard(runs):
     runs(
         BEGIN

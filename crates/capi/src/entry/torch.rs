@@ -91,7 +91,7 @@ pub unsafe extern "C" fn stitchpool_torch_record_stream(address: *mut c_void, ra
 /// Gives back to the driver what is wholly free and past every stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn stitchpool_torch_empty_cache() {
-    let _ = answer(|| in_process_pool(|open| Ok(drop(open.pool.trim()))));
+    let _ = answer(|| in_process_pool(|open| Ok(open.pool.trim())).map(drop));
 }
 
 /// Says how a refusal of `stitchpool_torch_malloc_or_raise` becomes an exception; null: it does not.
@@ -140,7 +140,7 @@ unsafe fn malloc(bytes: usize, device: i32, raw_stream: *mut c_void, is_alone: b
             }
             // SAFETY: as above.
             let stream = unsafe { open.raw_stream(device, value) }?;
-            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id))?)
+            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id).in_arena(process_pool::arena()))?)
         });
         address = pointer_to(served.inspect_err(note)?.address);
         Ok(())

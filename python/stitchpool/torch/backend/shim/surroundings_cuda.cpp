@@ -59,6 +59,11 @@ std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream) {
   return std::make_unique<EventFence>(stream);
 }
 
+void finish(c10::DeviceIndex device) {
+  c10::cuda::CUDAGuard guard(device);
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
 void* plain_malloc(size_t bytes) {
   void* address = nullptr;
   const cudaError_t status = cudaMalloc(&address, bytes);

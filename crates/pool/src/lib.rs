@@ -32,6 +32,7 @@ mod order;
 mod plan;
 mod planner;
 mod pool;
+mod range;
 mod registry;
 mod renew;
 mod request;
@@ -52,8 +53,8 @@ mod unit;
 
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
-pub use limits::Range;
 pub use pool::{Pool, Relief};
+pub use range::Range;
 pub use request::{Block, Request, StreamId};
 pub use settings::Settings;
 pub use stats::{DeviceStats, Stats};

@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 
-from pretended import GRANULE, MIB, backend, ctypes, start, torch
+from pretended import GRANULE, MIB, backend, ctypes, pretended, start, torch
 
 ALL = "all"
 
@@ -306,7 +306,7 @@ def installing_fails_loudly_or_not_at_all():
         ({"library_path": "libc.so.6"}, "has no function stitchpool_version"),
     ]:
         try:
-            backend.install(**arguments, shim_path=backend.build.shim())
+            backend.install(**arguments, shim_path=backend.build.shim(flags=("-Werror",)))
         except RuntimeError as error:
             assert words in str(error), error
         else:
@@ -352,13 +352,15 @@ def refused(p):
 CASES = [
     value for value in list(globals().values())
     if getattr(value, "__module__", None) == "__main__" and callable(value)
-    and value.__name__ not in {"current", "check_segments", "refused"}
+    and value.__name__ not in {"current", "check_segments", "refused", "pretended"}
 ]
 
 if __name__ == "__main__":
     named = {case.__name__: case for case in CASES}
     if sys.argv[1:] == ["--list"]:
         print("\n".join(named))
+    elif sys.argv[1:] == ["--build"]:
+        pretended(), backend.build.shim(flags=("-Werror",))
     else:
         named[sys.argv[1]]()
         gc.collect()

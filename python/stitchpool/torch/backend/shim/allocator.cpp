@@ -153,7 +153,7 @@ void Allocator::find_memory(Block& block) {
 }
 
 // A block is live from here on.
-void Allocator::enter(Block block) {
+void Allocator::enter(Block&& block) {
   Ledger& ledger = at(block.device).ledger;
   ledger.note(Change::alloc(block), block.is_small());
   if (C10_UNLIKELY(history_.is_watched())) {

@@ -104,7 +104,7 @@ class Allocator final : public CUDAAllocator {
   static void delete_static(void* address);
   void* take(size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   void find_memory(Block& block);
-  void enter(Block block);
+  void enter(Block&& block);
   void give(void* address);
   void leave(const Block& block);
   bool relieve();

@@ -109,7 +109,11 @@ void GraphPools::end(MempoolId_t id) {
 bool GraphPools::is_capturing() {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   const auto goes_on = [](const Recording& recording) {
-    return !recording.served.has_value() || recording.filter(*recording.served);
+    try {
+      return !recording.served.has_value() || recording.filter(*recording.served);
+    } catch (const c10::Error&) {
+      return false;  // the stream is not there any more
+    }
   };
   return std::any_of(recordings_.begin(), recordings_.end(), goes_on);
 }

@@ -62,22 +62,18 @@ Change Change::free(const Block& block) {
 
 void Ledger::note(const Change& change, bool is_small) {
   Slip& slip = slips_[thread_number() % kSlips];
-  std::lock_guard<Spin> own(slip.spin);
   // Once its slip is begun a thread goes on with it: every look at a taken ledger slows its holder.
-  if (slip.changes == 0 && spin_.try_lock()) {
+  if (slip.changes.load(std::memory_order_relaxed) == 0 && spin_.try_lock()) {
     enter(change, is_small);
     spin_.unlock();
     return;
   }
+  std::lock_guard<Spin> own(slip.spin);
   Change& mine = is_small ? slip.small : slip.large;
   mine.up.add(change.up);
   mine.down.add(change.down);
-  if (++slip.changes >= kSlipChanges) {
-    std::lock_guard<Spin> lock(spin_);
-    enter(slip.small, true);
-    enter(slip.large, false);
-    slip.small = slip.large = {};
-    slip.changes = 0;
+  if (slip.changes.fetch_add(1, std::memory_order_relaxed) + 1 >= kSlipChanges) {
+    enter_slip(slip);
   }
 }
 
@@ -89,15 +85,20 @@ void Ledger::enter(const Change& change, bool is_small) {
   move(stats_.requested_bytes, is_small, change.up.requested_bytes, change.down.requested_bytes);
 }
 
+// The slip's lock is held.
+void Ledger::enter_slip(Slip& slip) {
+  std::lock_guard<Spin> lock(spin_);
+  enter(slip.small, true);
+  enter(slip.large, false);
+  slip.small = slip.large = {};
+  slip.changes.store(0, std::memory_order_relaxed);
+}
+
 void Ledger::enter_slips() {
   for (Slip& slip : slips_) {
-    std::lock_guard<Spin> own(slip.spin);
-    if (slip.changes > 0) {
-      std::lock_guard<Spin> lock(spin_);
-      enter(slip.small, true);
-      enter(slip.large, false);
-      slip.small = slip.large = {};
-      slip.changes = 0;
+    if (slip.changes.load(std::memory_order_relaxed) > 0) {
+      std::lock_guard<Spin> own(slip.spin);
+      enter_slip(slip);
     }
   }
 }

@@ -28,6 +28,13 @@ LIMIT_S = 45
 # The first steps choose kernels and fill caches.
 WARM_STEPS = 3
 DRAWS = 2000
+BUILD = """
+import os, sys
+if os.environ.get("STITCHPOOL_REPOSITORY"):
+    sys.path.insert(0, sys.argv[1])
+from stitchpool.torch import backend
+backend.build.shim()
+"""
 
 
 def environment(what, scratch):
@@ -42,6 +49,8 @@ def environment(what, scratch):
     else:
         own["PYTHONPATH"] = str(what)
     own.setdefault("STITCHPOOL_CACHE", os.path.join(scratch, "cache"))
+    # Now, so that no run has to.
+    subprocess.run([sys.executable, "-W", "ignore", "-c", BUILD, str(HERE.parent.parent / "python")], check=True, env=own)
     return own
 
 

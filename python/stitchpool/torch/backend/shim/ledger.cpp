@@ -29,9 +29,7 @@ void move(StatArray& stats, bool is_small, int64_t up, int64_t down) {
 
 template <typename Act>
 void each(DeviceStats& stats, Act act) {
-  for (StatArray* array :
-       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (StatArray* array : {&stats.allocation, &stats.allocated_bytes, &stats.requested_bytes}) {
     for (Stat& stat : *array) {
       act(stat);
     }
@@ -79,9 +77,7 @@ void Ledger::note(const Change& change, bool is_small) {
 
 void Ledger::enter(const Change& change, bool is_small) {
   move(stats_.allocation, is_small, change.up.blocks, change.down.blocks);
-  move(stats_.active, is_small, change.up.blocks, change.down.blocks);
   move(stats_.allocated_bytes, is_small, change.up.bytes, change.down.bytes);
-  move(stats_.active_bytes, is_small, change.up.bytes, change.down.bytes);
   move(stats_.requested_bytes, is_small, change.up.requested_bytes, change.down.requested_bytes);
 }
 
@@ -111,7 +107,11 @@ void Ledger::out_of_memory() {
 DeviceStats Ledger::stats() {
   enter_slips();
   std::lock_guard<Spin> lock(spin_);
-  return stats_;
+  DeviceStats stats = stats_;
+  // A block is active as long as it is allocated; the caller adds what waits for other streams.
+  stats.active = stats.allocation;
+  stats.active_bytes = stats.allocated_bytes;
+  return stats;
 }
 
 int64_t Ledger::live_bytes() {

@@ -20,9 +20,7 @@ os.environ.pop("PYTORCH_ALLOC_CONF", None)
 os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
 if ALLOCATOR in CONF:
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = CONF[ALLOCATOR]
-if os.environ.get("STITCHPOOL_REPOSITORY"):
-    sys.path.insert(0, str(HERE.parent.parent / "python"))
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python" / "tests")]
 
 import torch  # noqa: E402
 
@@ -30,10 +28,10 @@ import torch  # noqa: E402
 def main():
     pool_stats = dict
     if ALLOCATOR == "stitchpool":
-        from stitchpool.torch import backend
+        from backend_source import backend
 
-        backend.install(os.environ.get("STITCHPOOL_LIBRARY"))
-        pool_stats = backend.pool_stats
+        backend().install(os.environ.get("STITCHPOOL_LIBRARY"))
+        pool_stats = backend().pool_stats
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False

@@ -28,13 +28,7 @@ LIMIT_S = 45
 # The first steps choose kernels and fill caches.
 WARM_STEPS = 3
 DRAWS = 2000
-BUILD = """
-import os, sys
-if os.environ.get("STITCHPOOL_REPOSITORY"):
-    sys.path.insert(0, sys.argv[1])
-from stitchpool.torch import backend
-backend.build.shim()
-"""
+BUILD = HERE.parent.parent / "python" / "tests" / "backend_source.py"
 
 
 def environment(what, scratch):
@@ -45,12 +39,12 @@ def environment(what, scratch):
         subprocess.run(install, check=True)
         own["PYTHONPATH"] = site
     elif what.suffix == ".so":
-        own |= {"STITCHPOOL_LIBRARY": str(what), "STITCHPOOL_REPOSITORY": "1"}
+        own["STITCHPOOL_LIBRARY"] = str(what)
     else:
         own["PYTHONPATH"] = str(what)
     own.setdefault("STITCHPOOL_CACHE", os.path.join(scratch, "cache"))
     # Now, so that no run has to.
-    subprocess.run([sys.executable, "-W", "ignore", "-c", BUILD, str(HERE.parent.parent / "python")], check=True, env=own)
+    subprocess.run([sys.executable, "-W", "ignore", str(BUILD)], check=True, env=own, stdout=subprocess.DEVNULL)
     return own
 
 

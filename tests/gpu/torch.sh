@@ -18,19 +18,12 @@ case $what in
     *.whl)
         python3 -m pip install -q --no-deps --no-index --no-compile --target "$scratch/site" "$what"
         export PYTHONPATH=$scratch/site ;;
-    *.so) export STITCHPOOL_LIBRARY=$what STITCHPOOL_REPOSITORY=1 ;;
+    *.so) export STITCHPOOL_LIBRARY=$what ;;
     *) export PYTHONPATH=$what ;;
 esac
 cd "$here/python/tests/gpu_backend"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 begun=$SECONDS
-python3 -W ignore - <<'PY'
-import os, sys
-if os.environ.get("STITCHPOOL_REPOSITORY"):
-    sys.path.insert(0, os.path.abspath("../.."))
-import torch
-from stitchpool.torch import backend
-print(f"torch {torch.__version__}; shim {backend.build.shim().name}", flush=True)
-PY
+python3 -W ignore ../backend_source.py
 echo "the shim was built in $((SECONDS - begun)) s"
 python3 run.py "$@"

@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+sys.path.insert(0, str(HERE.parent))
 
 import torch  # noqa: E402
+from backend_source import backend as source  # noqa: E402
 
-from stitchpool.torch import backend  # noqa: E402
+backend = source()
 
 MIB = 1 << 20
 GRANULE = 2 * MIB

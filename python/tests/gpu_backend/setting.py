@@ -6,21 +6,18 @@ from pathlib import Path
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 ALLOCATOR = os.environ.get("ALLOCATOR", "stitchpool")
-# Beside the wheel's package where it is installed, else the repository's.
-if os.environ.get("STITCHPOOL_REPOSITORY"):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch  # noqa: E402
+from backend_source import backend as source  # noqa: E402
 
 MIB = 1 << 20
 GIB = 1 << 30
 
 
 def install(**options):
-    from stitchpool.torch import backend
-
-    backend.install(os.environ.get("STITCHPOOL_LIBRARY"), **options)
-    return backend
+    source().install(os.environ.get("STITCHPOOL_LIBRARY"), **options)
+    return source()
 
 
 def cap(limit_bytes):

@@ -109,7 +109,13 @@ class Allocator final : public CUDAAllocator {
   void leave(const Block& block);
   bool relieve();
   [[noreturn]] void refuse(const Block& request, PerDevice& at);
-  PerDevice& at(c10::DeviceIndex device);
+  PerDevice& at(c10::DeviceIndex device) {
+    if (C10_UNLIKELY(static_cast<size_t>(device) >= devices_.size())) {
+      refuse_device(device);
+    }
+    return *devices_[static_cast<size_t>(device)];
+  }
+  [[noreturn]] void refuse_device(c10::DeviceIndex device);
 
   Backing backing_;
   History history_;

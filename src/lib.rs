@@ -21,9 +21,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(doctest)]
+mod book;
+
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
-    Block, Buffer, DeviceStats, Error, Holdings, Piece, Placement, Pool, Relief, Request, Result, Segment, Settings,
-    Shortage, Stats, StreamId, Trimmed,
+    ArenaId, Backup, Block, Buffer, DeviceStats, Error, Growable, Holdings, Interest, Lease, Listener, ListenerId,
+    Migrated, Part, Piece, Pin, Placement, Pool, Relief, Request, Result, Resumed, Scope, Segment, Settings, Shortage,
+    SlotState, Stats, StreamId, Survey, SurveyedHandle, SurveyedSlot, Suspended, Trimmed, View,
 };

@@ -170,6 +170,58 @@ pub const SCENARIOS: &[Scenario] = &[
         did: |a, b| created(a, b) == 9 && aliased(a, b) == 3,
     },
     Scenario {
+        name: "an exclusive block, for which larger free handles are cut",
+        shape: Shape::new(1, 16),
+        settings: Settings::default,
+        prepare: |stage| {
+            let request = Request::new(16 * GRANULE, stage.streams[0].id);
+            drop(stage.rig.pool.growable_in_steps(&request, 16 * GRANULE, 8 * GRANULE).unwrap());
+        },
+        act: |stage| {
+            let request = Request::new(11 * GRANULE, stage.streams[0].id).exclusive();
+            stage.request(0, &request)
+        },
+        did: |a, b| aliased(a, b) == 1 && created(a, b) > 0 && b.handles_released == 1,
+    },
+    Scenario {
+        name: "a new growable buffer",
+        shape: ONE,
+        settings: small_handles,
+        prepare: nothing,
+        act: |stage| stage.buffer(0, 5, 20),
+        did: |a, b| created(a, b) == 5,
+    },
+    Scenario {
+        name: "a buffer that grows by stolen handles over two gaps and what it gave back",
+        shape: TIGHT,
+        settings: small_handles,
+        prepare: |stage| {
+            stage.add_stream(0);
+            stage.buffer(0, 3, 20).unwrap();
+            stage.back(6, 3).unwrap();
+            stage.give_back(1, 1);
+            stage.give_back(8, 1);
+            stage.alloc(1, 6 * GRANULE).unwrap();
+            stage.free(0);
+        },
+        act: |stage| stage.back(0, 12),
+        did: |a, b| aliased(a, b) == 6 && created(a, b) == 2 && b.live_blocks == 12,
+    },
+    Scenario {
+        name: "a buffer that grows where its memory was stolen",
+        shape: TIGHT,
+        settings: small_handles,
+        prepare: |stage| {
+            stage.buffer(0, 10, 20).unwrap();
+            stage.give_back(2, 6);
+            stage.alloc(0, 8 * GRANULE).unwrap();
+            assert_eq!(stage.rig.pool.stats().stale_mappings, 6);
+            stage.free(0);
+        },
+        act: |stage| stage.back(0, 10),
+        did: |a, b| aliased(a, b) == 6 && b.cpu_waits > 0 && b.stale_mappings == 6,
+    },
+    Scenario {
         name: "a trim",
         shape: ONE,
         settings: small_handles,

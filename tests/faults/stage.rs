@@ -1,16 +1,18 @@
 //! A pool with streams and blocks, whose bytes are known.
 
-use crate::rig::{Application, Rig, Stream};
+use crate::rig::{Application, GRANULE, Rig, Stream};
 use crate::scenario::Scenario;
 use std::sync::Arc;
 use stitchpool::driver::RawStream;
 use stitchpool::driver::host::HostDriver;
-use stitchpool::{Block, Placement, Request, Result, Stats};
+use stitchpool::{Block, Growable, Placement, Request, Result, Stats};
 
 pub struct Stage {
     pub rig: Rig,
     pub streams: Vec<Stream>,
     pub blocks: Vec<Held>,
+    /// Growable buffers: their handles are no blocks of the list, and their bytes are not followed here.
+    pub buffers: Vec<Growable>,
     next_seed: u64,
     retired: Vec<RawStream>,
     /// Made for a registration that was refused.
@@ -28,7 +30,8 @@ impl Stage {
     pub fn new(scenario: &Scenario) -> Self {
         let rig = Rig::new(scenario.shape, (scenario.settings)());
         let streams = vec![rig.stream(0)];
-        Self { rig, streams, blocks: Vec::new(), next_seed: 1, retired: Vec::new(), spare: None }
+        let (blocks, buffers) = (Vec::new(), Vec::new());
+        Self { rig, streams, blocks, buffers, next_seed: 1, retired: Vec::new(), spare: None }
     }
 
     pub fn add_stream(&mut self, device: u16) -> usize {
@@ -73,6 +76,24 @@ impl Stage {
         self.rig.host.fill(held.stream, block.address, block.bytes, held.seed);
         self.blocks.push(held);
         Ok(())
+    }
+
+    /// Makes a buffer with handles of a granule, of which `granules` are backed.
+    pub fn buffer(&mut self, stream: usize, granules: u64, max_granules: u64) -> Result<()> {
+        let request = Request::new(granules * GRANULE, self.streams[stream].id);
+        let buffer = self.rig.pool.growable_in_steps(&request, max_granules * GRANULE, GRANULE)?;
+        self.buffers.push(buffer);
+        Ok(())
+    }
+
+    /// Backs granules of the first buffer.
+    pub fn back(&self, from: u64, granules: u64) -> Result<()> {
+        self.buffers[0].back(from * GRANULE, granules * GRANULE)
+    }
+
+    /// Gives granules of the first buffer back: that never fails.
+    pub fn give_back(&self, from: u64, granules: u64) {
+        self.buffers[0].give_back(from * GRANULE, granules * GRANULE).unwrap();
     }
 
     /// Reads a block on another stream too.
@@ -140,6 +161,7 @@ impl Stage {
         while !self.blocks.is_empty() {
             self.free(0);
         }
+        self.buffers.clear();
         let trimmed = self.rig.pool.trim_and_wait().unwrap();
         assert_eq!((trimmed.waiting_bytes, trimmed.refusal), (0, None));
         self.check();

@@ -5,8 +5,12 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod capture;
+mod exclusive;
 mod faults;
+mod growable;
 mod growth;
+mod holds;
 mod limit;
 mod messages;
 mod pools;
@@ -16,6 +20,9 @@ mod rig;
 mod rights;
 mod shadow;
 mod sizes;
+mod sleep;
 mod speed;
 mod streams;
+mod survey;
+mod swap;
 mod watchdog;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs on a machine with a GPU and builds nothing there: conformance, replays with every byte checked by
+# Runs on a machine with a GPU and builds nothing there: conformance, examples, replays with every byte checked by
 # kernels, stress, and stress under compute-sanitizer. Prints one table.
 #
 #   tests/gpu/pack.sh FOLDER            # where the toolchain is: builds and copies the binaries
@@ -24,6 +24,29 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 "$bin/conformance" cuda --test-threads=1 >"$log/conformance.log" 2>&1
 status=$?
 row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
+
+timeout 400 "$bin/address" cuda --test-threads=1 --nocapture >"$log/address.log" 2>&1
+status=$?
+row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"
+while read -r words; do row "  measured" ok "$words"; done < <(grep -a 'measured: ' "$log/address.log" | sed 's/.*measured: //')
+
+for example in "read_only --device cuda" two_devices tensor_parallel; do
+    # shellcheck disable=SC2086 # the words are the command's arguments
+    timeout 60 "$bin"/$example >"$log/${example%% *}.log" 2>&1
+    status=$?
+    row "example ${example%% *}" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(tail -1 "$log/${example%% *}.log")"
+done
+
+timeout 300 "$bin/stitchpool" info --driver cuda --measure --json >"$log/info.json" 2>"$log/info.err"
+status=$?
+"$bin/stitchpool" info --driver cuda --measure >"$log/info.txt" 2>>"$log/info.err"
+words=$(python3 -c 'import json,sys
+d = json.load(open(sys.argv[1]))
+for verdict in "works", "in_part", "does_not_work", "not_probed":
+    print(verdict, sum(f["verdict"] == verdict for f in d["features"]), end="; ")
+print("seen:", ", ".join(t["trouble"] for t in d["troubles"] if t["sign"] == "seen") or "nothing", end="; ")
+print(len(d["measured"]["differs"]), "figures differ from the table")' "$log/info.json" 2>/dev/null)
+row "info --measure" "$([ $status = 0 ] && echo ok || echo FAILED)" "${words:-$(tail -c 300 "$log/info.err")}"
 
 for trace in "$@"; do
     name=$(basename "$trace" .pickle.gz)

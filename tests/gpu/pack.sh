@@ -7,12 +7,17 @@ mkdir -p "$folder"
 cargo build --release --quiet -p stitchpool-cli
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json,sys; print(json.load(sys.stdin)["target_directory"])')
 cp "$target/release/stitchpool" "$folder/"
-built=$(cargo test --release -p stitchpool-driver --test conformance --no-run --message-format json 2>/dev/null |
-    python3 -c 'import json,sys
+built() { # package, test target
+    cargo test --release -p "$1" --test "$2" --no-run --message-format json 2>/dev/null |
+        python3 -c 'import json,sys
 for line in sys.stdin:
     message = json.loads(line)
-    if message.get("executable") and message.get("target", {}).get("name") == "conformance":
-        print(message["executable"])')
-cp "$built" "$folder/conformance"
-strip "$folder/stitchpool" "$folder/conformance"
+    if message.get("executable") and message.get("target", {}).get("name") == sys.argv[1]:
+        print(message["executable"])' "$2"
+}
+cp "$(built stitchpool-driver conformance)" "$folder/conformance"
+cp "$(built stitchpool address)" "$folder/address"
+cargo build --release --quiet -p stitchpool --examples
+for example in two_devices tensor_parallel read_only; do cp "$target/release/examples/$example" "$folder/"; done
+strip "$folder/stitchpool" "$folder/conformance" "$folder/address" "$folder/two_devices" "$folder/tensor_parallel" "$folder/read_only"
 ls -l "$folder"

@@ -38,6 +38,23 @@ pub enum Op {
         stream: usize,
         writes: bool,
     },
+    MakeBuffer {
+        wish: Wish,
+        step_granules: u64,
+    },
+    Back {
+        buffer: usize,
+        from: u64,
+        granules: u64,
+    },
+    GiveBack {
+        buffer: usize,
+        from: u64,
+        granules: u64,
+    },
+    DropBuffer {
+        buffer: usize,
+    },
     RecordUse {
         block: usize,
         stream: usize,
@@ -90,6 +107,8 @@ pub struct Wish {
     pub alignment_power: u32,
     /// Bit by bit, who else may use it.
     pub readers: u16,
+    /// Whether it has handles of its own.
+    pub exclusive: bool,
 }
 
 /// Which kind of placement.
@@ -129,6 +148,11 @@ impl Wish {
         })
     }
 
+    /// Whether the block is whole granules.
+    pub const fn is_whole(&self) -> bool {
+        self.exclusive || self.is_exact()
+    }
+
     /// Whether the placement cuts every block in the same way.
     pub const fn is_exact(&self) -> bool {
         matches!(self.rule, Rule::Weighted(_) | Rule::Shards(_))
@@ -138,7 +162,8 @@ impl Wish {
 pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     // Large granules only on small devices: every byte of a block is written and read.
     let sizes = prop_oneof![
-        6 => (Just(16_u64 << 10), 24..160_u64),
+        2 => (Just(4_u64 << 10), 24..160_u64),
+        4 => (Just(16_u64 << 10), 24..160_u64),
         2 => (Just(64_u64 << 10), 16..64_u64),
         1 => (Just(2_u64 << 20), 8..20_u64),
     ];
@@ -149,7 +174,7 @@ pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     (1..=4_u16, sizes, settings, steps).prop_map(|(devices, (granule_bytes, granules), settings, ops)| {
         let (limit_granules, handle_power, stream_waits, calm_end, uneven) = settings;
         let handle_granules = 1 << handle_power;
-        let uneven = uneven && devices > 1;
+        let uneven = uneven && devices > 1 && granule_bytes > 4 << 10;
         Case { devices, granule_bytes, uneven, granules, limit_granules, handle_granules, stream_waits, calm_end, ops }
     })
 }
@@ -161,9 +186,14 @@ fn ops(faults: bool) -> BoxedStrategy<Op> {
 fn calm_ops() -> impl Strategy<Value = Op> {
     let pick = || 0..64_usize;
     let usage = || (pick(), pick(), any::<bool>());
+    let part = || (pick(), 0..24_u64, 0..24_u64);
     prop_oneof![
         12 => wishes().prop_map(Op::Alloc),
         8 => (pick(), prop::option::weighted(0.2, pick())).prop_map(|(block, on)| Op::Free { block, on }),
+        2 => (wishes(), 1..5_u64).prop_map(|(wish, step_granules)| Op::MakeBuffer { wish, step_granules }),
+        5 => part().prop_map(|(buffer, from, granules)| Op::Back { buffer, from, granules }),
+        3 => part().prop_map(|(buffer, from, granules)| Op::GiveBack { buffer, from, granules }),
+        1 => pick().prop_map(|buffer| Op::DropBuffer { buffer }),
         6 => usage().prop_map(|(block, stream, writes)| Op::Use { block, stream, writes }),
         1 => (pick(), pick()).prop_map(|(block, stream)| Op::RecordUse { block, stream }),
         1 => (pick(), pick()).prop_map(|(block, stream)| Op::Misuse { block, stream }),
@@ -202,14 +232,16 @@ fn wishes() -> impl Strategy<Value = Wish> {
     let granules = prop_oneof![3 => Just(0_u64), 6 => 1..8_u64, 1 => 8..60_u64];
     let milligranules = prop_oneof![2 => Just(0_u64), 2 => 0..1000_u64];
     let readers = prop_oneof![4 => Just(0_u16), 1 => 0..16_u16];
-    (0..64_usize, granules, milligranules, rule, 0..4_u32, readers).prop_map(
-        |(stream, granules, milligranules, rule, alignment_power, readers)| Wish {
+    let exclusive = prop::bool::weighted(0.15);
+    (0..64_usize, granules, milligranules, rule, 0..4_u32, readers, exclusive).prop_map(
+        |(stream, granules, milligranules, rule, alignment_power, readers, exclusive)| Wish {
             stream,
             granules,
             milligranules,
             rule,
             alignment_power,
             readers,
+            exclusive,
         },
     )
 }

@@ -1,7 +1,8 @@
-//! The pool against a shadow: random requests, frees, uses on many streams, stream progress, trims,
+//! The pool against a shadow: random requests, buffers that grow, frees, uses on many streams, stream progress, trims,
 //! retirements and driver faults, on one to four devices. After every step nothing may be out of place.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod buffers;
 mod case;
 #[path = "../rig/mod.rs"]
 mod rig;

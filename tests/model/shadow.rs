@@ -26,6 +26,8 @@ pub struct Held {
     pub users: BTreeSet<usize>,
     /// Who may use it.
     pub devices: BTreeSet<DeviceId>,
+    /// Whether its handles are its own.
+    pub own: bool,
 }
 
 impl Lane {

@@ -1,5 +1,6 @@
 //! Plays the steps of a case on the pool and on its shadow, and compares the two.
 
+use crate::buffers::Shelf;
 use crate::case::{Case, Op, Wish};
 use crate::rig::{Application, Rig, Shape};
 use crate::shadow::{Held, Lane};
@@ -13,14 +14,15 @@ const LANES_AT_START: u16 = 2;
 
 /// The pool and its shadow.
 pub struct World<'a> {
-    case: &'a Case,
-    rig: Rig,
-    lanes: Vec<Lane>,
-    blocks: Vec<Held>,
+    pub case: &'a Case,
+    pub rig: Rig,
+    pub lanes: Vec<Lane>,
+    pub blocks: Vec<Held>,
+    pub buffers: Vec<Shelf>,
     next_seed: u64,
     now_us: u64,
-    allocs: u64,
-    frees: u64,
+    pub allocs: u64,
+    pub frees: u64,
     /// Calls that were made to fail before this step.
     failed_before: u64,
 }
@@ -40,14 +42,14 @@ impl<'a> World<'a> {
             ..Settings::default()
         };
         let rig = Rig::new(shape, settings);
-        let (lanes, blocks) = (Vec::new(), Vec::new());
+        let (lanes, blocks, buffers) = (Vec::new(), Vec::new(), Vec::new());
         let mut world =
-            Self { case, rig, lanes, blocks, next_seed: 1, now_us: 0, allocs: 0, frees: 0, failed_before: 0 };
+            Self { case, rig, lanes, blocks, buffers, next_seed: 1, now_us: 0, allocs: 0, frees: 0, failed_before: 0 };
         (0..case.devices * LANES_AT_START).for_each(|lane| world.register(lane % case.devices));
         world
     }
 
-    fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Pool {
         &self.rig.pool
     }
 
@@ -57,6 +59,10 @@ impl<'a> World<'a> {
             Op::Alloc(wish) => self.alloc(wish),
             Op::Free { block, on } => self.free(*block, *on),
             Op::Use { block, stream, writes } => self.use_block(*block, *stream, *writes),
+            Op::MakeBuffer { wish, step_granules } => self.make_buffer(wish, *step_granules),
+            Op::Back { buffer, from, granules } => self.back(*buffer, *from, *granules),
+            Op::GiveBack { buffer, from, granules } => self.give_back(*buffer, *from, *granules),
+            Op::DropBuffer { buffer } => self.drop_buffer(*buffer),
             Op::RecordUse { block, stream } => self.record_use(*block, *stream),
             Op::Misuse { block, stream } => self.misuse(*block, *stream),
             Op::Advance { stream, items } => {
@@ -93,16 +99,16 @@ impl<'a> World<'a> {
     }
 
     /// Whether a call of this step was made to fail.
-    fn was_refused(&self) -> bool {
+    pub fn was_refused(&self) -> bool {
         self.rig.faulty.failed() > self.failed_before
     }
 
     /// An error that only a made fault excuses.
-    fn excuse(&self, error: &Error) {
+    pub fn excuse(&self, error: &Error) {
         assert!(self.was_refused(), "the driver refused nothing, and yet: {error}");
     }
 
-    fn live_lane(&self, pick: usize) -> Option<usize> {
+    pub fn live_lane(&self, pick: usize) -> Option<usize> {
         let alive: Vec<usize> = (0..self.lanes.len()).filter(|&lane| self.lanes[lane].lives()).collect();
         (!alive.is_empty()).then(|| alive[pick % alive.len()])
     }
@@ -122,17 +128,22 @@ impl<'a> World<'a> {
         }
     }
 
-    fn alloc(&mut self, wish: &Wish) {
-        let Some(owner) = self.live_lane(wish.stream) else { return };
-        let bytes = wish.bytes(self.case);
+    /// What a lane asks for.
+    pub fn request(&self, owner: usize, wish: &Wish) -> Request {
         let readers: Vec<DeviceId> =
             (0..self.case.devices).filter(|device| wish.readers >> device & 1 == 1).map(DeviceId).collect();
-        let mut request =
-            Request::new(bytes, self.lanes[owner].stream.id).aligned_to(512 << wish.alignment_power).open_to(&readers);
-        request.placement = wish.placement(self.case);
+        let stream = self.lanes[owner].stream.id;
+        let request =
+            Request::new(wish.bytes(self.case), stream).aligned_to(512 << wish.alignment_power).open_to(&readers);
+        Request { placement: wish.placement(self.case), exclusive: wish.exclusive, ..request }
+    }
+
+    fn alloc(&mut self, wish: &Wish) {
+        let Some(owner) = self.live_lane(wish.stream) else { return };
+        let request = self.request(owner, wish);
         match self.pool().alloc(&request) {
             Ok(block) => self.enter(owner, wish, &request, block),
-            Err(Error::InvalidSize { limit_bytes, .. }) => assert!(bytes > limit_bytes, "{request:?}"),
+            Err(Error::InvalidSize { limit_bytes, .. }) => assert!(request.bytes > limit_bytes, "{request:?}"),
             Err(Error::OutOfMemory(shortage)) => {
                 assert!(shortage.missing_bytes > 0, "{shortage}");
                 self.prove_shortage(owner, &request);
@@ -143,7 +154,7 @@ impl<'a> World<'a> {
 
     fn enter(&mut self, owner: usize, wish: &Wish, request: &Request, block: Block) {
         self.allocs += 1;
-        let unit_bytes = if wish.is_exact() { self.case.granule_bytes } else { 512 };
+        let unit_bytes = if wish.is_whole() { self.case.granule_bytes } else { 512 };
         assert_eq!(block.bytes, request.bytes.next_multiple_of(unit_bytes));
         assert!(block.address.is_aligned(request.alignment_bytes));
         let home = self.lanes[owner].device();
@@ -159,19 +170,19 @@ impl<'a> World<'a> {
         let devices: BTreeSet<DeviceId> =
             places.into_iter().chain([home]).chain(request.readers.iter().copied()).collect();
         let seed = self.seed();
-        let mut held = Held { block, owner, seed, writer: owner, users: BTreeSet::new(), devices };
+        let mut held = Held { block, owner, seed, writer: owner, users: BTreeSet::new(), devices, own: wish.exclusive };
         held.queue_use(&self.rig.host, &self.lanes, owner, Some(seed));
         self.blocks.push(held);
     }
 
-    fn seed(&mut self) -> u64 {
+    pub fn seed(&mut self) -> u64 {
         self.next_seed += 1;
         self.next_seed
     }
 
     /// A request of one device was refused: even with every wholly free granule, whoever has it, there
     /// was not enough. It can be shown where a handle is a granule.
-    fn prove_shortage(&self, owner: usize, request: &Request) {
+    pub fn prove_shortage(&self, owner: usize, request: &Request) {
         let home = match &request.placement {
             None => self.lanes[owner].device(),
             Some(stitchpool::Placement::Home(device)) => *device,
@@ -301,9 +312,14 @@ impl<'a> World<'a> {
         self.pool().check().unwrap();
         let mut spans: Vec<(u64, u64)> = self.blocks.iter().map(|held| span(&held.block)).collect();
         assert_disjoint("addresses", &mut spans);
+        let mut own = Vec::new();
         let segments = self.blocks.iter().map(|held| {
             let segments = self.pool().segments(held.block.address, held.block.bytes).unwrap();
             assert_eq!(segments.iter().map(|segment| segment.bytes).sum::<u64>(), held.block.bytes);
+            if held.own {
+                assert!(segments.iter().all(|segment| segment.offset_bytes == 0), "{segments:?}");
+                own.extend(segments.iter().map(|segment| segment.handle.0));
+            }
             segments
         });
         let mut pieces: Vec<(u64, (u64, u64))> =
@@ -312,7 +328,9 @@ impl<'a> World<'a> {
         for of_handle in pieces.chunk_by(|a, b| a.0 == b.0) {
             let mut spans: Vec<(u64, u64)> = of_handle.iter().map(|piece| piece.1).collect();
             assert_disjoint("bytes of one handle", &mut spans);
+            assert!(spans.len() == 1 || !own.contains(&of_handle[0].0), "an exclusive block shares a handle");
         }
+        self.inspect_buffers();
         self.compare_figures();
         self.rig.host.assert_clean();
     }
@@ -350,6 +368,7 @@ impl<'a> World<'a> {
         while !self.blocks.is_empty() {
             self.free(0, None);
         }
+        self.buffers.clear();
         if self.case.calm_end {
             self.rig.host.run_all();
         }

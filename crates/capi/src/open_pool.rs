@@ -36,6 +36,10 @@ impl OpenPool {
         Ok(Self { pool, relay, driver, roster, raw_streams })
     }
 
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.driver
+    }
+
     /// The stream that a number names.
     #[inline]
     pub(crate) fn stream(&self, number: u64) -> Result<StreamId> {

@@ -8,9 +8,11 @@ use stitchpool_pool::Error as PoolError;
 
 /// A refusal of this library. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) status: Status,
-    pub(crate) words: String,
+pub struct Refusal {
+    /// What C is answered.
+    pub status: Status,
+    /// What people are told: the value, the limit, what to do.
+    pub words: String,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Refusal>;
@@ -54,8 +56,22 @@ impl From<PoolError> for Refusal {
             PoolError::UnknownDevice { .. } => Status::UnknownDevice,
             PoolError::Unreachable { .. } => Status::Unreachable,
             PoolError::NoRights { .. } => Status::NoRights,
-            PoolError::Setting(_) => Status::InvalidArgument,
-            PoolError::OutOfRange { .. } => Status::OutOfRange,
+            PoolError::Setting(_) | PoolError::Backup(_) | PoolError::Layout { .. } => Status::InvalidArgument,
+            PoolError::UnknownArena { .. } => Status::UnknownArena,
+            PoolError::Asleep { .. } => Status::Asleep,
+            PoolError::Busy { .. } => Status::Busy,
+            PoolError::Capturing { .. } => Status::Capture,
+            PoolError::Shared { .. } => Status::Shared,
+            PoolError::Limit { .. } => Status::OutOfMemory,
+            PoolError::Disk { .. } => Status::Disk,
+            PoolError::InUse { .. } => Status::InUse,
+            PoolError::NotCapturing { .. } | PoolError::NoGraph { .. } => Status::Capture,
+            PoolError::Held { .. } => Status::Held,
+            PoolError::Vetoed { .. } => Status::Vetoed,
+            PoolError::NotWhole { .. } | PoolError::PartOfHandle { .. } => Status::Shared,
+            PoolError::OutOfRange { .. } | PoolError::BeyondMax { .. } => Status::OutOfRange,
+            PoolError::NotBacked { .. } => Status::InvalidArgument,
+            PoolError::Lost { .. } => Status::OutOfResources,
             PoolError::TooMany { .. } => Status::TooMany,
             PoolError::Chunks(error) => of_chunks(error),
             PoolError::Driver(error) => error.kind.into(),

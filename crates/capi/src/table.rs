@@ -19,6 +19,8 @@ pub(crate) struct Table<T: 'static> {
     kind: usize,
     /// How many were ever opened.
     opened: AtomicUsize,
+    /// How many of them the process opened that this one was forked from.
+    inherited: AtomicUsize,
     /// One opens at a time. Closing takes no lock: it waits for calls, and a call may open.
     opening: Mutex<()>,
     slots: [Slot<T>; SLOTS],
@@ -45,6 +47,7 @@ impl<T: Send + Sync + 'static> Table<T> {
             name,
             kind,
             opened: AtomicUsize::new(0),
+            inherited: AtomicUsize::new(0),
             opening: Mutex::new(()),
             slots: [const { Slot::<T>::VACANT }; SLOTS],
         }
@@ -123,6 +126,15 @@ impl<T: Send + Sync + 'static> Table<T> {
         Ok(*unsafe { Box::from_raw(thing) })
     }
 
+    /// Takes all names away, in the child of a fork: what they name is the parent's. The things stay where
+    /// they are, because letting one go would call the parent's driver.
+    pub(crate) fn disown(&self) {
+        self.inherited.store(self.opened.load(Ordering::Relaxed), Ordering::Relaxed);
+        for slot in &self.slots {
+            slot.handle.store(0, Ordering::Release);
+        }
+    }
+
     /// Whether the number could be a handle of this kind; 0 and what stands for 0 are none.
     const fn is_one(&self, handle: usize) -> bool {
         handle & ((1 << KIND_BITS) - 1) == self.kind
@@ -159,7 +171,9 @@ impl<T: Send + Sync + 'static> Table<T> {
             return Refusal::null(name);
         }
         let age = handle >> (SLOT_BITS + KIND_BITS);
-        let hint = if self.is_one(handle) && (1..=self.opened.load(Ordering::Relaxed)).contains(&age) {
+        let hint = if self.is_one(handle) && (1..=self.inherited.load(Ordering::Relaxed)).contains(&age) {
+            "it belongs to the process that this one was forked from; open one here"
+        } else if self.is_one(handle) && (1..=self.opened.load(Ordering::Relaxed)).contains(&age) {
             "it was closed already"
         } else {
             "this library never gave it out as one"
@@ -254,5 +268,23 @@ mod tests {
             }
             scope.spawn(|| handles.iter().for_each(|handle| drop(MORTALS.close(*handle, |_| Ok(())).unwrap())));
         });
+    }
+
+    static HEIRLOOMS: Table<String> = Table::new("heirloom", 5);
+
+    #[test]
+    fn a_child_finds_its_parents_handles_closed_and_has_its_own() {
+        let theirs = HEIRLOOMS.open("theirs".into()).unwrap();
+        HEIRLOOMS.disown();
+        let refusals = [HEIRLOOMS.with(theirs, |_| Ok(())), HEIRLOOMS.close(theirs, |_| Ok(())).map(drop)];
+        for refusal in refusals.map(Result::unwrap_err) {
+            assert_eq!(refusal.status, Status::InvalidHandle);
+            assert!(refusal.words.contains("forked from"), "{}", refusal.words);
+        }
+        let own = HEIRLOOMS.open("own".into()).unwrap();
+        assert_eq!(HEIRLOOMS.with(own, |heirloom| Ok(heirloom.clone())).unwrap(), "own");
+        assert_eq!(HEIRLOOMS.close(own, |_| Ok(())).unwrap(), "own");
+        let closed = HEIRLOOMS.with(own, |_| Ok(())).unwrap_err();
+        assert!(closed.words.contains("closed already"), "{}", closed.words);
     }
 }

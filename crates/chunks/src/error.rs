@@ -1,6 +1,6 @@
 //! What the chunk manager says when it refuses.
 
-use stitchpool_driver::{Address, DeviceId};
+use stitchpool_driver::{Address, DeviceId, Trouble};
 
 /// A refusal; nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,8 @@ pub enum Error {
     Driver(#[from] stitchpool_driver::Error),
     /// A size or offset is 0 or no whole number of granules.
     #[error(
-        "{what} of {bytes} bytes is not a whole, positive number of granules of {granule_bytes} bytes: round it up"
+        "{what} of {bytes} bytes is not a whole, positive number of granules of {granule_bytes} bytes: round it up; {}",
+        Trouble::Rounding.see()
     )]
     Unaligned {
         /// What was given.
@@ -59,7 +60,8 @@ pub enum Error {
     Placement(String),
     /// A device that cannot reach the memory of another.
     #[error(
-        "{reader} cannot reach memory of {owner}: no peer access between them; leave it out of the grants or place the memory elsewhere"
+        "{reader} cannot reach memory of {owner}: no peer access between them; leave it out of the grants or place the memory elsewhere; {}",
+        Trouble::NoPeer.see()
     )]
     Unreachable {
         /// Who asked for rights.

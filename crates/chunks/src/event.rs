@@ -74,9 +74,17 @@ pub fn stream_identity(origin: &Origin, stream: RawStream) -> Result<u64> {
     unsafe { origin.driver().stream_identity(stream) }
 }
 
-fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
+/// Whether a live stream is being captured.
+///
+/// # Errors
+/// The driver's, unchanged.
+pub fn capture_of(origin: &Origin, stream: RawStream) -> Result<Capture> {
     // SAFETY: the pool is told before a stream is destroyed; a dead one is refused by the driver.
-    if unsafe { origin.driver().capture(stream)? } == Capture::None {
+    unsafe { origin.driver().capture(stream) }
+}
+
+fn refuse_capturing(origin: &Origin, stream: RawStream, verb: Verb) -> Result<()> {
+    if capture_of(origin, stream)? == Capture::None {
         return Ok(());
     }
     let detail =

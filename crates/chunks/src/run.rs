@@ -2,7 +2,7 @@
 
 use crate::{Mapping, PhysicalHandle, Vacancy};
 use std::sync::Arc;
-use stitchpool_driver::{Error, ErrorKind, Grant, Result, Verb};
+use stitchpool_driver::{Address, Error, ErrorKind, Grant, Result, Verb};
 
 /// Why a run was not made, and what is left of the vacancy it was to stand in: one piece iff it was
 /// undone in full. What could not be undone is in quarantine.
@@ -24,6 +24,20 @@ pub fn map_run(
     handles: Vec<Arc<PhysicalHandle>>,
     grants: &[Grant],
 ) -> std::result::Result<(Vec<Mapping>, Option<Vacancy>), RunFailure> {
+    let grants: Arc<[Grant]> = grants.into();
+    map_run_by(vacancy, handles, |_| grants.clone())
+}
+
+/// As [`map_run`], where who gets rights depends on the place: one driver call for neighbours with the
+/// same grants.
+///
+/// # Errors
+/// As [`map_run`].
+pub fn map_run_by(
+    vacancy: Vacancy,
+    handles: Vec<Arc<PhysicalHandle>>,
+    grants_at: impl Fn(Address) -> Arc<[Grant]>,
+) -> std::result::Result<(Vec<Mapping>, Option<Vacancy>), RunFailure> {
     let wanted_bytes: u64 = handles.iter().map(|handle| handle.bytes()).sum();
     if wanted_bytes > vacancy.bytes() {
         let detail = format!("handles of {wanted_bytes} bytes do not fit a vacancy of {} bytes", vacancy.bytes());
@@ -41,18 +55,23 @@ pub fn map_run(
         rest = high;
         match low.map(handle) {
             Ok(mapping) => run.push(mapping),
-            Err((error, low)) => return Err(undo(error, run, [Some(low), rest])),
+            Err((error, low)) => {
+                let vacancies = take_down(run, [low].into_iter().chain(rest));
+                return Err(RunFailure { error, vacancies });
+            }
         }
     }
-    match open(&run, grants) {
+    let parts = run.chunk_by(|a, b| grants_at(a.at()) == grants_at(b.at()));
+    match parts.into_iter().try_for_each(|part| open(part, &grants_at(part[0].at()))) {
         Ok(()) => Ok((run, rest)),
-        Err(error) => Err(undo(error, run, [rest, None])),
+        Err(error) => Err(RunFailure { error, vacancies: take_down(run, rest) }),
     }
 }
 
-/// Unmaps a run and joins what comes back with the vacancies that follow it. A mapping that will not
-/// go, asked twice, is given up.
-fn undo(error: Error, run: Vec<Mapping>, behind: [Option<Vacancy>; 2]) -> RunFailure {
+/// Unmaps a run that no work has used yet, and joins what comes back with the vacancies that follow it: one
+/// piece iff all of it went. A mapping that will not go, asked twice, is given up.
+#[must_use]
+pub fn take_down(run: Vec<Mapping>, behind: impl IntoIterator<Item = Vacancy>) -> Vec<Vacancy> {
     let unmapped = run.into_iter().filter_map(|mapping| match mapping.unmap().or_else(|(_, again)| again.unmap()) {
         Ok((vacancy, _)) => Some(vacancy),
         Err((refusal, mapping)) => {
@@ -60,8 +79,7 @@ fn undo(error: Error, run: Vec<Mapping>, behind: [Option<Vacancy>; 2]) -> RunFai
             None
         }
     });
-    let vacancies = join_all(unmapped.chain(behind.into_iter().flatten()));
-    RunFailure { error, vacancies }
+    join_all(unmapped.chain(behind))
 }
 
 /// Joins neighbours among vacancies that come in address order.

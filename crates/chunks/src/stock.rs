@@ -33,6 +33,12 @@ impl Stock {
         handle
     }
 
+    /// Takes a handle of exactly `bytes`.
+    pub fn take(&mut self, device: DeviceId, kind: HandleKind, bytes: u64) -> Option<Arc<PhysicalHandle>> {
+        let there = self.shelves.get(&(device, kind))?.contains_key(&bytes);
+        if there { self.take_at_most(device, kind, bytes) } else { None }
+    }
+
     /// Takes the smallest handle of at least `bytes`.
     pub fn take_at_least(&mut self, device: DeviceId, kind: HandleKind, bytes: u64) -> Option<Arc<PhysicalHandle>> {
         let size = *self.shelves.get(&(device, kind))?.range(bytes..).next()?.0;
@@ -55,6 +61,11 @@ impl Stock {
     /// The sizes of the idle handles of `device` and `kind`, smallest first, each with its count.
     pub fn sizes(&self, device: DeviceId, kind: HandleKind) -> impl DoubleEndedIterator<Item = (u64, usize)> + '_ {
         self.shelves.get(&(device, kind)).into_iter().flatten().map(|(&bytes, handles)| (bytes, handles.len()))
+    }
+
+    /// Every idle handle, by device, kind and size.
+    pub fn handles(&self) -> impl Iterator<Item = &Arc<PhysicalHandle>> {
+        self.shelves.values().flat_map(|sizes| sizes.values().flatten())
     }
 
     /// Idle bytes of `device`.

@@ -1,6 +1,7 @@
 //! What the command line can say.
 
 use crate::bytes;
+use crate::host_shape::HostShape;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,6 +20,8 @@ pub struct Cli {
 pub enum Command {
     /// Plays recorded allocation traces through the pool and says how well it did.
     Replay(ReplayArgs),
+    /// Plays recorded allocation traces and makes a page of HTML that shows where memory stood, and when.
+    Report(ReportArgs),
     /// Allocates, uses and frees at random from several threads, and sees whether every byte stays.
     Stress(StressArgs),
     /// Tells of the driver, the devices, what they support, and this machine's limits.
@@ -71,6 +74,17 @@ pub struct ReplayArgs {
     pub json: bool,
 }
 
+/// `stitchpool report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// What to play, and how.
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    /// Where to put the page. It holds all it needs: no other file, no network.
+    #[arg(short, long, value_name = "PAGE", default_value = "report.html")]
+    pub output: PathBuf,
+}
+
 /// `stitchpool stress`.
 #[derive(Debug, Args)]
 pub struct StressArgs {
@@ -112,9 +126,12 @@ pub struct InfoArgs {
     /// The driver to ask.
     #[arg(long, value_enum, default_value = "auto")]
     pub driver: DriverChoice,
-    /// Measures what each call of the driver costs here.
+    /// Measures what each call of the driver costs here, and how fast memory is.
     #[arg(long)]
     pub measure: bool,
+    /// What the host driver shall look like.
+    #[command(flatten)]
+    pub host: HostShape,
     /// Prints a JSON object.
     #[arg(long)]
     pub json: bool,

@@ -1,19 +1,28 @@
-//! `stitchpool info`: tells of the driver, its devices, and this machine's limits.
+//! `stitchpool info`: tells of the driver, its devices, what works on them, and this machine's limits.
 
+mod ailment;
+mod bandwidth;
+mod device;
+mod feature;
+mod limit;
 mod measure;
+mod spread;
 mod table;
+mod trial;
 
 use crate::args::{DriverChoice, InfoArgs};
 use crate::machine::Machine;
 use crate::session::Session;
-use anyhow::Result;
+use ailment::Ailment;
+use anyhow::{Result, ensure};
+use device::Device;
+use feature::Feature;
+use limit::Limits;
 use measure::Measured;
 use serde::Serialize;
-use std::fmt::Write;
-use std::sync::Arc;
-use stitchpool_chunks::{Origin, PhysicalHandle};
-use stitchpool_driver::host::HostConfig;
-use stitchpool_driver::{DeviceInfo, Driver, ErrorKind, HandleKind, HandleSpec, Link};
+use stitchpool_chunks::Origin;
+use stitchpool_driver::{DeviceInfo, Driver, Link};
+use trial::Trial;
 
 /// All that is told. The names are the interface to scripts.
 #[derive(Debug, Serialize)]
@@ -24,66 +33,44 @@ pub struct Info {
     pub driver: &'static str,
     /// Why it is not CUDA, and what to do, where it could have been.
     pub cuda_unavailable: Option<String>,
+    /// The CUDA version that the driver speaks: major, minor.
+    pub cuda_version: Option<(u32, u32)>,
     /// The devices, by ordinal.
     pub devices: Vec<Device>,
     /// How the device of the row reaches the memory of the column's: own, direct, bus, none.
     pub links: Vec<Vec<&'static str>>,
+    /// What works.
+    pub features: Vec<Feature>,
+    /// The usual troubles, looked for.
+    pub troubles: Vec<Ailment>,
     /// This machine.
     pub machine: Machine,
+    /// Limits that were found by trying.
+    pub limits: Limits,
+    /// The contexts of this process, where the driver has any.
+    pub contexts: Option<Contexts>,
     /// What the driver's calls cost, where that was asked for.
     pub measured: Option<Measured>,
 }
 
-/// A device.
+/// Contexts, as one thread of this process sees them.
 #[derive(Debug, Serialize)]
-pub struct Device {
-    /// The driver's ordinal.
-    pub ordinal: u16,
-    /// The identity that holds across processes.
-    pub uuid: String,
-    /// The product.
-    pub name: String,
-    /// All of its memory.
-    pub total_bytes: u64,
-    /// What nobody has taken.
-    pub free_bytes: u64,
-    /// What it grants, by kind of handle.
-    pub kinds: Vec<Kind>,
+pub struct Contexts {
+    /// Devices on which this process has a context now. Free bytes are told only inside one, and each
+    /// takes about half a GiB of its device.
+    pub on_devices: Vec<u16>,
+    /// Whether the thread's current context is after all trials what it was before.
+    pub is_unchanged: bool,
 }
 
-/// A kind of handle on a device.
-#[derive(Debug, Serialize)]
-pub struct Kind {
-    /// `private`, `file descriptor` or `fabric`.
-    pub kind: &'static str,
-    /// The unit of sizes and places, where the driver names one.
-    pub granularity_bytes: Option<u64>,
-    /// Whether one could be created just now.
-    pub is_granted: bool,
-    /// Why not.
-    pub refusal: Option<String>,
-}
-
-const KINDS: [(HandleKind, &str); 3] =
-    [(HandleKind::Private, "private"), (HandleKind::FileDescriptor, "file descriptor"), (HandleKind::Fabric, "fabric")];
-
-/// Prints all; nothing of it can be wrong.
+/// Prints all. What does not work is told, and is no failure of this command.
 pub fn run(args: &InfoArgs) -> Result<bool> {
-    let session = Session::open(args.driver, HostConfig::default())?;
-    let asked = args.driver == DriverChoice::Auto && session.host.is_some();
-    let cuda_unavailable = if asked { Session::why_no_cuda() } else { None };
-    let driver = &*session.driver;
-    let listed = driver.devices()?;
-    let origin = Origin::new(session.driver.clone());
-    let info = Info {
-        version: env!("CARGO_PKG_VERSION"),
-        driver: driver.name(),
-        cuda_unavailable,
-        devices: listed.iter().map(|device| Device::ask(&origin, device)).collect::<Result<_>>()?,
-        links: links(driver, &listed)?,
-        machine: Machine::ask(),
-        measured: args.measure.then(|| Measured::of(&session)).transpose()?,
-    };
+    let session = Session::open(args.driver, args.host.config())?;
+    ensure!(
+        session.host.is_some() || args.host.is_plain(),
+        "--devices, --granule, --capacity, --no-peers and --descriptors shape the host driver: add --driver host"
+    );
+    let info = Info::ask(&session, args)?;
     if args.json {
         println!("{}", serde_json::to_string(&info)?);
     } else {
@@ -92,31 +79,43 @@ pub fn run(args: &InfoArgs) -> Result<bool> {
     Ok(true)
 }
 
-impl Device {
-    fn ask(origin: &Arc<Origin>, info: &DeviceInfo) -> Result<Self> {
-        Ok(Self {
-            ordinal: info.id.0,
-            uuid: dashed(info.uuid.0),
-            name: info.name.clone(),
-            total_bytes: info.total_bytes,
-            free_bytes: origin.driver().memory(info.id)?.free_bytes,
-            kinds: KINDS.iter().map(|&(kind, word)| Kind::ask(origin, info, kind, word)).collect(),
-        })
-    }
-}
-
-impl Kind {
-    /// Creates one and gives it back: what a device says that it supports it does not always grant.
-    fn ask(origin: &Arc<Origin>, info: &DeviceInfo, kind: HandleKind, word: &'static str) -> Self {
-        let granularity = origin.driver().granularity(info.id, kind);
-        let granularity_bytes = granularity.as_ref().ok().copied();
-        let created =
-            granularity.and_then(|bytes| PhysicalHandle::create(origin, HandleSpec { device: info.id, bytes, kind }));
-        let refusal = created.err().map(|error| match error.kind {
-            ErrorKind::NotPermitted | ErrorKind::NotSupported => error.kind.to_string(),
-            _ => error.to_string(),
-        });
-        Self { kind: word, granularity_bytes, is_granted: refusal.is_none(), refusal }
+impl Info {
+    fn ask(session: &Session, args: &InfoArgs) -> Result<Self> {
+        let asked = args.driver == DriverChoice::Auto && session.host.is_some();
+        let driver = &*session.driver;
+        let origin = Origin::new(session.driver.clone());
+        let listed = driver.devices()?;
+        let facts = session.cuda.as_ref().map(|cuda| cuda.facts()).transpose()?;
+        let machine = Machine::ask();
+        let limits = Limits::ask(&origin);
+        let trial = Trial { session, origin: origin.clone(), devices: &listed };
+        let mut features = trial.all();
+        features.extend(limits.features(&origin, &listed, &machine));
+        let devices: Vec<Device> =
+            listed.iter().map(|device| Device::ask(&origin, device, session.cuda.as_deref())).collect::<Result<_>>()?;
+        let mut info = Self {
+            version: env!("CARGO_PKG_VERSION"),
+            driver: driver.name(),
+            cuda_unavailable: if asked { Session::why_no_cuda() } else { None },
+            cuda_version: facts.map(|facts| facts.version),
+            contexts: None,
+            devices,
+            links: links(driver, &listed)?,
+            features,
+            troubles: Vec::new(),
+            machine,
+            limits,
+            measured: args.measure.then(|| Measured::of(session)).transpose()?,
+        };
+        if let (Some(cuda), Some(before)) = (&session.cuda, facts) {
+            let has_context = |device: &&Device| device.advertised.as_ref().is_some_and(|said| said.has_context);
+            info.contexts = Some(Contexts {
+                on_devices: info.devices.iter().filter(has_context).map(|device| device.ordinal).collect(),
+                is_unchanged: cuda.facts()?.current_context == before.current_context,
+            });
+        }
+        info.troubles = ailment::all(&info);
+        Ok(info)
     }
 }
 
@@ -130,17 +129,4 @@ fn links(driver: &dyn Driver, devices: &[DeviceInfo]) -> Result<Vec<Vec<&'static
         })
     };
     devices.iter().map(|from| devices.iter().map(|to| word(from, to)).collect()).collect()
-}
-
-/// A UUID as it is usually written.
-fn dashed(bytes: [u8; 16]) -> String {
-    let mut text = String::new();
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

@@ -15,6 +15,8 @@ pub struct Session {
     pub kernels: Arc<dyn Kernels>,
     /// Its own face, where it is the host driver.
     pub host: Option<Arc<HostDriver>>,
+    /// The same for CUDA's.
+    pub cuda: Option<Arc<CudaDriver>>,
 }
 
 impl Session {
@@ -41,10 +43,10 @@ impl Session {
 
     fn host(config: HostConfig) -> Result<Self> {
         let host = HostDriver::new(config)?;
-        Ok(Self { driver: host.clone(), kernels: host.clone(), host: Some(host) })
+        Ok(Self { driver: host.clone(), kernels: host.clone(), host: Some(host), cuda: None })
     }
 
     fn cuda(cuda: Arc<CudaDriver>) -> Self {
-        Self { driver: cuda.clone(), kernels: cuda, host: None }
+        Self { driver: cuda.clone(), kernels: cuda.clone(), host: None, cuda: Some(cuda) }
     }
 }

@@ -28,7 +28,7 @@ pub struct CostTable {
     pub capture_us: f64,
     /// `stream_identity`.
     pub stream_identity_us: f64,
-    /// `copy`: queueing it.
+    /// `copy` and `memset`: queueing it.
     pub copy_us: f64,
     /// `export`.
     pub export_us: f64,
@@ -100,7 +100,7 @@ impl CostTable {
             Verb::Forget => self.forget_us,
             Verb::CaptureOf => self.capture_us,
             Verb::StreamIdentity => self.stream_identity_us,
-            Verb::Copy => self.copy_us,
+            Verb::Copy | Verb::Memset => self.copy_us,
             Verb::Export => self.export_us,
             Verb::Import => self.import_us,
             _ => 0.0,

@@ -6,6 +6,7 @@ mod capture_mode;
 mod context;
 mod device;
 mod event;
+mod facts;
 mod failure;
 mod handle_kind;
 mod kernels;
@@ -19,18 +20,19 @@ mod workshop;
 
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Rights, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Rights, Trouble, Verb,
 };
 use capture_mode::Relaxed;
 use context::Entered;
 use device::Device;
+pub use facts::{CudaFacts, DeviceFacts};
 use failure::call;
 use place::Place;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stitchpool_cuda_sys::{CU_MEM_ALLOC_GRANULARITY_MINIMUM, Cuda};
+use stitchpool_cuda_sys::{CU_MEM_ALLOC_GRANULARITY_MINIMUM, Cuda, OpenError};
 
 /// The most grants that one call of `set_rights` takes.
 const GRANTS_MAX: usize = 64;
@@ -54,14 +56,21 @@ impl CudaDriver {
     /// say which, and what to do.
     pub fn open() -> Result<Arc<Self>> {
         let unavailable = |words: String| Error::new(Verb::Open, ErrorKind::Unavailable, words);
-        let cuda = Cuda::open().map_err(|error| unavailable(error.to_string()))?;
+        let cuda = Cuda::open().map_err(|error| {
+            let trouble = match error {
+                OpenError::TooOld { .. } => Trouble::OldDriver,
+                _ => Trouble::NoLibrary,
+            };
+            unavailable(format!("{error}; {}", trouble.see()))
+        })?;
         // SAFETY: zero is the only flag there is.
         unsafe { call!(cuda, Verb::Open, cuInit(0)) }?;
         let devices = Device::list(&cuda)?;
         if !devices.iter().any(|device| device.maps_memory) {
             return Err(unavailable(format!(
-                "none of the {} devices seen can map memory; this needs another GPU or driver, or the host driver",
-                devices.len()
+                "none of the {} devices seen can map memory; this needs another GPU or driver, or the host driver; {}",
+                devices.len(),
+                Trouble::OldDriver.see()
             )));
         }
         Ok(Arc::new(Self { cuda, places: devices.into_iter().map(Place::new).collect(), opened: Instant::now() }))
@@ -243,6 +252,37 @@ impl Driver for CudaDriver {
         let entered = self.enter(Verb::Copy, stream.device)?;
         // SAFETY: the caller answers for the stream and both ranges.
         unsafe { entered.copy(stream, to, from, bytes) }.map_err(|error| error.on(stream.device).of(bytes))
+    }
+
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        let entered = self.enter(Verb::Memset, stream.device)?;
+        // SAFETY: the caller answers for the stream and the range.
+        unsafe { entered.memset(stream, at, bytes, value) }.map_err(|error| error.on(stream.device).of(bytes))
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        let entered = self.enter(Verb::Read, device)?;
+        // SAFETY: the caller answers for the range.
+        unsafe { entered.read(at, into) }.map_err(|error| error.on(device).of(into.len() as u64))
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        let entered = self.enter(Verb::Write, device)?;
+        // SAFETY: the caller answers for the range.
+        unsafe { entered.write(at, from) }.map_err(|error| error.on(device).of(from.len() as u64))
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        if device.is_host() {
+            return Ok(());
+        }
+        let place = self.place(Verb::Synchronize, device)?;
+        if !context::is_active(&self.cuda, place.device.raw).map_err(|error| error.on(device))? {
+            return Ok(());
+        }
+        let entered = place.enter(&self.cuda, Verb::Synchronize)?;
+        // SAFETY: a context is current: `entered` proves it; the caller answers for captures.
+        unsafe { entered.synchronize() }.map_err(|error| error.on(device))
     }
 
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {

@@ -121,6 +121,34 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// - `stream` is live; both ranges stay mapped and open to its device until the copy is done.
     unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()>;
 
+    /// Queues setting each byte of the range to `value` on `stream`.
+    ///
+    /// # Safety
+    /// - `stream` is live and not being captured; the range stays mapped and open to its device until it is done.
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()>;
+
+    /// Copies what lies at `at` into the process's own memory, by `device`, and waits for that. Nothing
+    /// orders it after what streams have queued. The range may not cross from host memory to device memory.
+    ///
+    /// # Safety
+    /// - The range is mapped and open to `device`, and no queued work writes it.
+    /// - No stream of this process is being captured.
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()>;
+
+    /// Copies the process's own memory to `at`, by `device`, and waits for that; otherwise as `read`.
+    ///
+    /// # Safety
+    /// - The range is mapped and open to `device` for writing, and no queued work uses it.
+    /// - No stream of this process is being captured.
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()>;
+
+    /// Makes the CPU wait until all that this process has queued on any stream of `device` is done. A
+    /// device without a context has nothing to wait for, and gets none; neither has the host.
+    ///
+    /// # Safety
+    /// - No stream of the device is being captured: the driver would refuse, and the capture be broken.
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()>;
+
     /// A file descriptor for a handle of kind [`HandleKind::FileDescriptor`].
     ///
     /// # Safety

@@ -83,7 +83,11 @@ impl fmt::Display for Error {
         if let Some(device) = self.device {
             write!(f, " on {device}")?;
         }
-        write!(f, ": {}: {}", self.kind, self.detail)
+        write!(f, ": {}: {}", self.kind, self.detail)?;
+        match self.trouble() {
+            Some(trouble) => write!(f, "; {}", trouble.see()),
+            None => Ok(()),
+        }
     }
 }
 

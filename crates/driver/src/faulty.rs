@@ -228,6 +228,30 @@ impl Driver for Faulty {
         unsafe { self.driver.copy(stream, to, from, bytes) }
     }
 
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        self.meet(Verb::Memset)?;
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.memset(stream, at, bytes, value) }
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        self.meet(Verb::Read)?;
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.read(device, at, into) }
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        self.meet(Verb::Write)?;
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.write(device, at, from) }
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        self.meet(Verb::Synchronize)?;
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.driver.synchronize(device) }
+    }
+
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
         self.meet(Verb::Export)?;
         // SAFETY: the caller keeps this verb's conditions.

@@ -17,6 +17,7 @@ mod kernels;
 mod metered;
 mod rights;
 mod stream;
+mod trouble;
 mod verb;
 
 pub use address::Address;
@@ -30,4 +31,5 @@ pub use kernels::{Kernels, Tally, pattern_word};
 pub use metered::{Metered, Spent, VerbSpent};
 pub use rights::{Grant, Rights};
 pub use stream::{Capture, RawEvent, RawStream};
+pub use trouble::Trouble;
 pub use verb::Verb;

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use track::Track;
 
-/// Any driver, with its calls counted. The cost of a call is its wall clock, or its price in a table;
+/// Any driver, with its calls counted, and told of to whoever subscribes to `tracing` (target
+/// `stitchpool::driver`; refusals as `debug`, other calls as `trace`). The cost of a call is its wall clock, or its price in a table;
 /// refused calls are counted, and cost no price.
 #[derive(Debug)]
 pub struct Metered {
@@ -103,7 +104,12 @@ impl Metered {
         let meter = &self.meters[verb as usize];
         let start = Instant::now();
         let result = call(&*self.driver);
-        meter.wall_ns.fetch_add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        match &result {
+            Ok(_) => tracing::trace!(target: "stitchpool::driver", %verb, wall_ns, "called"),
+            Err(error) => tracing::debug!(target: "stitchpool::driver", %verb, wall_ns, %error, "was refused"),
+        }
+        meter.wall_ns.fetch_add(wall_ns, Relaxed);
         meter.calls.fetch_add(1, Relaxed);
         meter.refused.fetch_add(u64::from(result.is_err()), Relaxed);
         (result, meter)
@@ -275,6 +281,26 @@ impl Driver for Metered {
     unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
         self.meter_fixed(Verb::Copy, |driver| unsafe { driver.copy(stream, to, from, bytes) })
+    }
+
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Memset, |driver| unsafe { driver.memset(stream, at, bytes, value) })
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Read, |driver| unsafe { driver.read(device, at, into) })
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Write, |driver| unsafe { driver.write(device, at, from) })
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        // SAFETY: the caller keeps this verb's conditions.
+        self.meter_fixed(Verb::Synchronize, |driver| unsafe { driver.synchronize(device) })
     }
 
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {

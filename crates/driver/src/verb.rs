@@ -27,7 +27,8 @@ verbs! {
     Reserve = "reserve", Unreserve = "unreserve", Create = "create", Release = "release",
     Map = "map", Unmap = "unmap", SetRights = "set_rights",
     Record = "record", Wait = "wait", IsDone = "is_done", Finish = "finish", Forget = "forget",
-    CaptureOf = "capture", StreamIdentity = "stream_identity", Copy = "copy", Export = "export", Import = "import",
+    CaptureOf = "capture", StreamIdentity = "stream_identity", Copy = "copy",
+    Memset = "memset", Read = "read", Write = "write", Synchronize = "synchronize", Export = "export", Import = "import",
     Kernel = "kernel",
 }
 

@@ -83,6 +83,8 @@ fn every_verb_can_be_made_to_fail() {
         assert!(faulty.is_done(event).is_err() && faulty.forget(event).is_err());
         assert!(faulty.finish(event, std::time::Duration::ZERO).is_err() && faulty.capture(STREAM).is_err());
         assert!(faulty.stream_identity(STREAM).is_err() && faulty.copy(STREAM, at, at, 1).is_err());
+        assert!(faulty.memset(STREAM, at, 1, 0).is_err() && faulty.synchronize(FIRST).is_err());
+        assert!(faulty.read(FIRST, at, &mut [0]).is_err() && faulty.write(FIRST, at, &[0]).is_err());
         assert!(faulty.export(RawHandle(1)).is_err());
         assert!(faulty.import(std::os::fd::AsFd::as_fd(&descriptor), spec(1)).is_err());
     }

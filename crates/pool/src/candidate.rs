@@ -37,14 +37,22 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Every candidate of a heap, in address order.
+///
+/// Never one of a graph's arena, nor a pinned one: others than the pool's streams use them.
 pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wanted<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
+    if mapper.serves_graph(core) {
+        return found;
+    }
     for run in free_runs(core, wanted.pending) {
         let Some(chain) = mapper.chain_holding(run.start) else { continue };
         let first = chain.first_slot_from(Address(run.start));
         for slot in chain.slots()[first..].iter().take_while(|slot| slot.end().0 <= run.end()) {
             let Slot::Current { mapping, .. } = slot else { continue };
             if mapping.device() != wanted.device || mapping.handle().kind() != wanted.kind {
+                continue;
+            }
+            if mapper.pins.touch(mapping.at().0, mapping.end().0) {
                 continue;
             }
             let (at, bytes) = (mapping.at().0, mapping.bytes());

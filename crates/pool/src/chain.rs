@@ -1,10 +1,12 @@
 //! A chain: a run of slots at consecutive addresses, a slot one mapped handle. It belongs to one heap
 //! for its life and decides nothing.
 
+use crate::backup::Content;
 use crate::clock::Fence;
+use crate::overrides::Overrides;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all};
-use stitchpool_driver::{Address, Error};
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
+use stitchpool_driver::{Address, DeviceId, Error, Grant};
 
 /// A run of slots and the room behind it.
 #[derive(Debug)]
@@ -16,8 +18,12 @@ pub(crate) struct Chain {
     heap: u32,
     /// In address order, without a gap from `at` on.
     slots: Vec<Slot>,
+    /// Who has rights here, over what the heap gives.
+    pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
+    /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
+    pub(crate) kept: bool,
 }
 
 /// A place in a chain.
@@ -36,6 +42,17 @@ pub(crate) enum Slot {
         mapping: Mapping,
         /// Points after which no work uses these addresses.
         fences: Vec<Fence>,
+    },
+    /// A view of a handle that is current elsewhere, in a block that the view holds.
+    Viewed(Mapping),
+    /// Its blocks are suspended: nothing stands here, and its bytes are in blocks and extents of the heap.
+    Asleep {
+        /// The place that is kept for them.
+        vacancy: Vacancy,
+        /// Where the memory lay, and will lie again.
+        device: DeviceId,
+        /// What was in it.
+        content: Content,
     },
     /// Nothing stands here any more.
     Hole(Vacancy),
@@ -71,16 +88,16 @@ impl Slot {
 
     pub(crate) fn at(&self) -> Address {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.at(),
-            Self::Hole(vacancy) => vacancy.at(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.at(),
+            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.at(),
             Self::Lost { at, .. } => *at,
         }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => mapping.bytes(),
-            Self::Hole(vacancy) => vacancy.bytes(),
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.bytes(),
+            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.bytes(),
             Self::Lost { bytes, .. } => *bytes,
         }
     }
@@ -92,8 +109,8 @@ impl Slot {
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } => Some(mapping),
-            Self::Hole(_) | Self::Lost { .. } => None,
+            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
+            Self::Hole(_) | Self::Asleep { .. } | Self::Lost { .. } => None,
         }
     }
 
@@ -104,13 +121,22 @@ impl Slot {
             _ => None,
         }
     }
+
+    /// The mapping, if a block or a view uses it here.
+    pub(crate) const fn in_use(&self) -> Option<&Mapping> {
+        match self {
+            Self::Current { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
+            _ => None,
+        }
+    }
 }
 
 impl Chain {
     /// A chain without slots over a vacancy of which the last granule stays empty.
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
         let end = Address(vacancy.end().0 - granule_bytes);
-        Self { at: vacancy.at(), end, heap, slots: Vec::new(), tail: Some(vacancy) }
+        let rights = Overrides::default();
+        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights, tail: Some(vacancy), kept: false }
     }
 
     pub(crate) const fn at(&self) -> Address {
@@ -123,6 +149,11 @@ impl Chain {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// Who gets rights on what is mapped at `at`, where the heap gives `given`.
+    pub(crate) fn grants_at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
+        self.rights.at(at, given)
     }
 
     /// Where the next slot would begin.
@@ -144,6 +175,45 @@ impl Chain {
             gaps.push(Gap { start: top, bytes: end - top });
         }
         gaps
+    }
+
+    /// Makes a gap begin at `start`, which lies in a hole or in the room at the end. False: it does not.
+    pub(crate) fn cut(&mut self, start: u64) -> bool {
+        if start >= self.top().0 {
+            let behind_bytes = start - self.top().0;
+            let Some(tail) = self.tail.take() else { return false };
+            let (hole, rest) = match tail.split(behind_bytes) {
+                Ok((low, high)) => (Some(low), high),
+                Err(whole) => (None, whole),
+            };
+            self.slots.extend(hole.map(Slot::Hole));
+            self.tail = Some(rest);
+            return self.top().0 == start;
+        }
+        let index = self.slots.partition_point(|slot| slot.end().0 <= start);
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let (at, bytes) = (slot.at(), slot.bytes());
+        match std::mem::replace(slot, Slot::Lost { at, bytes }) {
+            Slot::Hole(hole) => {
+                let halves = hole.split(start - at.0).map_or_else(|whole| vec![whole], |(low, high)| vec![low, high]);
+                self.slots.splice(index..=index, halves.into_iter().map(Slot::Hole));
+                true
+            }
+            other => {
+                self.slots[index] = other;
+                false
+            }
+        }
+    }
+
+    /// Whether slots can stand up to `end`.
+    pub(crate) fn reaches(&self, end: u64) -> bool {
+        end <= self.top().0 || (end <= self.end.0 && self.tail.as_ref().is_some_and(|tail| end <= tail.end().0))
+    }
+
+    /// Whether nothing is left of it that anybody has.
+    pub(crate) fn is_over(&self) -> bool {
+        self.slots.is_empty() && !self.kept
     }
 
     /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or
@@ -214,12 +284,12 @@ impl Chain {
         self.slots.get_mut(index).filter(|slot| slot.at() == at)
     }
 
-    /// The slot at `at` loses its handle to an alias elsewhere.
+    /// The slot at `at` loses its handle to an alias elsewhere, or its view is gone.
     pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
         let Some(slot) = self.slot_mut(at) else { return };
         let lost = Slot::Lost { at, bytes: slot.bytes() };
         *slot = match std::mem::replace(slot, lost) {
-            Slot::Current { mapping, .. } => Slot::Stale { mapping, fences },
+            Slot::Current { mapping, .. } | Slot::Viewed(mapping) => Slot::Stale { mapping, fences },
             other => other,
         };
     }
@@ -242,6 +312,82 @@ impl Chain {
         };
         *slot = handle.0;
         handle.1
+    }
+
+    /// Unmaps the slot at `at`, on which no work is queued or running; the handle waits in it. On a refusal
+    /// the slot is as it was.
+    pub(crate) fn lay_down(&mut self, at: Address) -> Result<(), Error> {
+        let Some(slot) = self.slot_mut(at) else { return Ok(()) };
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        let (changed, outcome) = match std::mem::replace(slot, lost) {
+            Slot::Current { mapping, carried } => match mapping.unmap() {
+                Ok((vacancy, handle)) => {
+                    let device = handle.device();
+                    (Slot::Asleep { vacancy, device, content: Content::Handle(handle) }, Ok(()))
+                }
+                Err((error, mapping)) => (Slot::Current { mapping, carried }, Err(error)),
+            },
+            other => (other, Ok(())),
+        };
+        *slot = changed;
+        outcome
+    }
+
+    /// Maps `handles` into the sleeping slots from `start` on, one each, and opens them. Gives what the slots
+    /// held.
+    pub(crate) fn raise(
+        &mut self,
+        start: Address,
+        handles: Vec<Arc<PhysicalHandle>>,
+        grants: &[Grant],
+    ) -> Result<Held, (Error, Held)> {
+        let first = self.first_slot_from(start);
+        let mut held = Held::with_capacity(handles.len());
+        for (slot, handle) in self.slots[first..].iter_mut().zip(handles) {
+            match wake_slot(slot, handle) {
+                Ok(Some(content)) => held.push((slot.at(), content)),
+                Ok(None) => {}
+                Err(error) => return Err((error, self.lie_down_again(held))),
+            }
+        }
+        let run = self.slots[first..].iter().take(held.len()).filter_map(Slot::current);
+        match open(run, grants) {
+            Ok(()) => Ok(held),
+            Err(error) => Err((error, self.lie_down_again(held))),
+        }
+    }
+
+    /// Undoes a `raise`. A slot that the driver would not unmap, asked twice, stays mapped: what it held
+    /// comes back.
+    fn lie_down_again(&mut self, held: Held) -> Held {
+        let mut stuck = Held::new();
+        for (at, content) in held {
+            match self.lay_down(at).or_else(|_| self.lay_down(at)) {
+                Ok(()) => drop(self.set_content(at, content)),
+                Err(_) => stuck.push((at, content)),
+            }
+        }
+        stuck
+    }
+
+    /// Says what the sleeping slot at `at` holds from now on, and gives what it held.
+    pub(crate) fn set_content(&mut self, at: Address, new: Content) -> Option<Content> {
+        match self.slot_mut(at)? {
+            Slot::Asleep { content, .. } => Some(std::mem::replace(content, new)),
+            _ => None,
+        }
+    }
+
+    /// Makes the sleeping slot at `at`, of which nothing is in use any more, a hole; gives what it held.
+    pub(crate) fn forget(&mut self, at: Address) -> Option<Content> {
+        let slot = self.slot_mut(at)?;
+        let lost = Slot::Lost { at, bytes: slot.bytes() };
+        let (changed, content) = match std::mem::replace(slot, lost) {
+            Slot::Asleep { vacancy, content, .. } => (Slot::Hole(vacancy), Some(content)),
+            other => (other, None),
+        };
+        *slot = changed;
+        content
     }
 
     /// Gives holes at the top back to the tail.
@@ -278,4 +424,21 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+/// What sleeping slots held, by their addresses.
+pub(crate) type Held = Vec<(Address, Content)>;
+
+/// Maps a handle into a sleeping slot and gives what the slot held. On a refusal the slot sleeps on.
+fn wake_slot(slot: &mut Slot, handle: Arc<PhysicalHandle>) -> Result<Option<Content>, Error> {
+    let lost = Slot::Lost { at: slot.at(), bytes: slot.bytes() };
+    let (changed, outcome) = match std::mem::replace(slot, lost) {
+        Slot::Asleep { vacancy, device, content } => match vacancy.map(handle) {
+            Ok(mapping) => (Slot::Current { mapping, carried: Vec::new() }, Ok(Some(content))),
+            Err((error, vacancy)) => (Slot::Asleep { vacancy, device, content }, Err(error)),
+        },
+        other => (other, Ok(None)),
+    };
+    *slot = changed;
+    outcome
 }

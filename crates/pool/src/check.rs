@@ -1,5 +1,6 @@
 //! Proves the invariants that stand at the fields. Tests call it after each step; nothing else does.
 
+use crate::backup::Content;
 use crate::chain::Slot;
 use crate::extents::Extent;
 use crate::heap::{Core, Heap};
@@ -20,6 +21,7 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
         return Err(format!("the list names {} stale slots, {} stand", mapper.stale.len(), standing.len()));
     }
     check_physical(mapper)?;
+    mapper.captures.check()?;
     for heap in heaps {
         let core = heap.core.lock();
         core.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;
@@ -27,21 +29,33 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
         if heap.live_bytes() != core.live_bytes() {
             return Err(format!("heap {}: published live bytes are stale", heap.index));
         }
+        let slots = mapper.chains.values().filter(|chain| chain.heap() == heap.index).flat_map(|chain| chain.slots());
+        let asleep_bytes: u64 = slots.filter(|slot| matches!(slot, Slot::Asleep { .. })).map(|slot| slot.bytes()).sum();
+        if heap.asleep_bytes() != asleep_bytes {
+            return Err(format!(
+                "heap {}: {asleep_bytes} bytes sleep, {} are counted",
+                heap.index,
+                heap.asleep_bytes()
+            ));
+        }
     }
     Ok(())
 }
 
-/// Blocks, extents and pending blocks of a heap are disjoint and are exactly its current slots.
+/// Blocks, extents, pending blocks and freed ones that are held, of a heap, are disjoint and are exactly its
+/// current and sleeping slots.
 fn check_cover(mapper: &Mapper, heap: u32, core: &Core) -> Result<(), String> {
     let mut runs: Vec<Extent> = core.blocks().chain(core.extents.iter()).collect();
     runs.extend(core.pending.iter().map(|block| block.extent()));
+    runs.extend(core.holds.freed());
     runs.sort_unstable_by_key(|run| run.start);
     if let Some(pair) = runs.windows(2).find(|pair| pair[0].end() > pair[1].start) {
         return Err(format!("{:?} and {:?} overlap", pair[0], pair[1]));
     }
     let joined = join(runs.iter().map(|run| (run.start, run.end())));
-    let current = mapper.current_mappings().filter(|(owner, _)| *owner == heap);
-    let standing = join(current.map(|(_, mapping)| (mapping.at().0, mapping.end().0)));
+    let slots = mapper.chains.values().filter(|chain| chain.heap() == heap).flat_map(|chain| chain.slots());
+    let used = slots.filter(|slot| matches!(slot, Slot::Current { .. } | Slot::Asleep { .. }));
+    let standing = join(used.map(|slot| (slot.at().0, slot.end().0)));
     if joined != standing {
         return Err(format!("its bytes are {joined:x?}, its slots {standing:x?}"));
     }
@@ -54,19 +68,30 @@ fn check_physical(mapper: &Mapper) -> Result<(), String> {
     let mut handles = BTreeMap::new();
     let mut current = BTreeSet::new();
     for slot in mapper.chains.values().flat_map(|chain| chain.slots()) {
-        let (Slot::Current { mapping, .. } | Slot::Stale { mapping, .. }) = slot else { continue };
-        let handle = mapping.handle();
+        let handle = match slot {
+            Slot::Current { mapping, .. } | Slot::Stale { mapping, .. } => mapping.handle(),
+            Slot::Asleep { content: Content::Handle(handle), .. } => handle,
+            _ => continue,
+        };
         handles.insert(Arc::as_ptr(handle) as usize, (handle.device(), handle.bytes()));
         if matches!(slot, Slot::Current { .. }) && !current.insert(Arc::as_ptr(handle) as usize) {
-            return Err(format!("the handle at {} is current at two places", mapping.at()));
+            return Err(format!("the handle at {} is current at two places", slot.at()));
+        }
+    }
+    let slots = mapper.chains.values().flat_map(|chain| chain.slots());
+    for slot in slots.filter(|slot| matches!(slot, Slot::Viewed(_))) {
+        if slot.mapping().is_none_or(|mapping| !current.contains(&(Arc::as_ptr(mapping.handle()) as usize))) {
+            return Err(format!("the handle that is viewed at {} is current nowhere", slot.at()));
         }
     }
     for (device, budget) in &mapper.budgets {
         let standing: u64 = handles.values().filter(|(at, _)| at == device).map(|(_, bytes)| bytes).sum();
-        let idle = mapper.stock.bytes(*device);
-        if standing + idle != budget.physical_bytes() {
+        let (idle, trays) = (mapper.stock.bytes(*device), mapper.tray_bytes(*device));
+        if standing + idle + trays != budget.physical_bytes() {
             let counted = budget.physical_bytes();
-            return Err(format!("{device}: {standing} bytes stand and {idle} idle, {counted} are counted"));
+            return Err(format!(
+                "{device}: {standing} bytes stand, {idle} idle and {trays} hold backups, {counted} are counted"
+            ));
         }
     }
     Ok(())

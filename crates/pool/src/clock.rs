@@ -1,16 +1,19 @@
 //! A stream's epochs: which frees the GPU is known to be past. It knows no memory.
 
+use crate::arena::ArenaId;
 use crate::mutant::{Mutant, is_planted};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use stitchpool_chunks::{Event, Origin, stream_identity};
 use stitchpool_driver::{Error, ErrorKind, RawStream, Verb};
 
 /// How many recorded events a stream keeps. Beyond it the oldest goes: the next covers it.
 const MARKS_MAX: usize = 1024;
+/// The driver's two values for the legacy default stream are 0 and this.
+const LEGACY_VALUE: u64 = 1;
 
 /// A stream as the pool knows it, and how far the GPU has come on it.
 ///
@@ -28,6 +31,11 @@ pub(crate) struct Clock {
     open: AtomicU64,
     /// Every epoch up to it is done on the GPU.
     passed: AtomicU64,
+    /// Iff a capture of the stream is open: its graph's arena. Else the default one.
+    arena: AtomicU32,
+    /// Iff nothing may be recorded on the stream, nor it be made to wait, because that would break a capture.
+    /// Written under `seals`, so that no record is under way once it is set.
+    quiet: AtomicBool,
     seals: Mutex<Seals>,
 }
 
@@ -67,7 +75,8 @@ impl Clock {
     pub(crate) fn new(serial: u32, raw: RawStream, origin: &Origin) -> Result<Arc<Self>, Error> {
         let identity = stream_identity(origin, raw)?;
         let (open, passed) = (AtomicU64::new(1), AtomicU64::new(0));
-        Ok(Arc::new(Self { serial, raw, identity, open, passed, seals: Mutex::default() }))
+        let (arena, quiet) = (AtomicU32::default(), AtomicBool::new(false));
+        Ok(Arc::new(Self { serial, raw, identity, open, passed, arena, quiet, seals: Mutex::default() }))
     }
 
     /// The pool's own number of the stream; never given twice.
@@ -109,6 +118,37 @@ impl Clock {
         seals.retired && seals.marks.is_empty()
     }
 
+    /// The arena of the stream's requests that name none.
+    pub(crate) fn arena(&self) -> ArenaId {
+        ArenaId(self.arena.load(Ordering::Relaxed))
+    }
+
+    /// Whether a capture of the stream is open.
+    pub(crate) fn is_captured(&self) -> bool {
+        !self.arena().is_default()
+    }
+
+    /// Opens a capture into an arena, or with the default one ends it.
+    pub(crate) fn set_arena(&self, arena: ArenaId) {
+        self.arena.store(arena.0, Ordering::Relaxed);
+    }
+
+    /// Whether the driver's queue of the stream may not be touched, because that would break a capture.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed)
+    }
+
+    /// From now on it is quiet, or no longer. Waits for a record that is under way.
+    pub(crate) fn set_quiet(&self, quiet: bool) {
+        let _seals = self.seals.lock();
+        self.quiet.store(quiet, Ordering::Relaxed);
+    }
+
+    /// Whether it is a legacy default stream, which waits for what others of its device do.
+    pub(crate) const fn is_legacy(&self) -> bool {
+        self.raw.value <= LEGACY_VALUE
+    }
+
     /// Closes the open epoch and records an event behind it. If recording fails the epoch stays
     /// without an event, and the next seal covers it.
     pub(crate) fn seal(&self, origin: &Arc<Origin>) -> Result<(), Error> {
@@ -118,6 +158,9 @@ impl Clock {
     /// What a tick does, each at most every `pause_us`: seals if `epoch` is still open, and asks the
     /// GPU how far it is. (A query costs more than a free.)
     pub(crate) fn tick(&self, epoch: u64, pause_us: u64, origin: &Arc<Origin>) -> Result<(), Error> {
+        if self.is_quiet() {
+            return Ok(());
+        }
         let mut seals = self.seals.lock();
         let now_us = origin.driver().now_us();
         if self.is_open(epoch) && now_us.saturating_sub(seals.sealed_us) >= pause_us {
@@ -182,6 +225,10 @@ impl Clock {
     fn seal_locked(&self, seals: &mut Seals, origin: &Arc<Origin>) -> Result<(), Error> {
         if seals.retired {
             return Ok(());
+        }
+        if self.is_quiet() {
+            let detail = format!("a capture is open that recording on stream {} would break", self.serial);
+            return Err(Error::new(Verb::Record, ErrorKind::Capture, detail).on(self.raw.device));
         }
         seals.sealed_us = origin.driver().now_us();
         self.refuse_other(origin)?;

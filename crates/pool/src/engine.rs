@@ -1,16 +1,24 @@
 //! What all clones of a pool share, and the small questions that several of its parts ask.
 
+use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
+use crate::capture::Captures;
 use crate::clock::Clock;
+use crate::doubt::Doubt;
 use crate::error::{Error, Result};
+use crate::extents::Extent;
 use crate::heap::{Freed, Heap, HeapKey, Tenant};
+use crate::listener::Listeners;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
+use crate::overrides::{over, positive};
+use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
 use crate::request::Request;
 use crate::settings::Settings;
-use crate::space::{PlotTable, Space};
+use crate::space::{PlotTable, Space, VIEWS};
 use crate::stats::{DeviceStats, Stats};
+use crate::tray::Trays;
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,6 +45,7 @@ pub(crate) struct Engine {
     pub(crate) decay_due_us: AtomicU64,
     /// False only while a tick has nothing to clear away: no mapping is stale, no retired stream known.
     pub(crate) littered: AtomicBool,
+    pub(crate) listeners: Listeners,
 }
 
 /// What does not change about a device of the pool.
@@ -84,6 +93,12 @@ impl Engine {
             stale: VecDeque::new(),
             order: Order::default(),
             clocks: BTreeMap::new(),
+            arenas: Arenas::default(),
+            captures: Captures::default(),
+            pins: Pins::default(),
+            trays: Trays::default(),
+            doubt: Doubt::default(),
+            unfilled: BTreeMap::new(),
             counts: MapperCounts::default(),
         };
         Ok(Self {
@@ -96,6 +111,7 @@ impl Engine {
             watched: AtomicBool::new(false),
             decay_due_us: AtomicU64::new(0),
             littered: AtomicBool::new(false),
+            listeners: Listeners::default(),
         })
     }
 
@@ -107,7 +123,7 @@ impl Engine {
             && request.alignment_bytes == UNIT_BYTES
         {
             let Some(heap) = self.registry.heap(request.stream.home) else {
-                return Err(Error::UnknownStream { serial: request.stream.serial });
+                return self.resolve_placed(request);
             };
             return Ok((heap, units_of(request.bytes)));
         }
@@ -115,7 +131,7 @@ impl Engine {
     }
 
     #[cold]
-    fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
+    pub(crate) fn resolve_placed(&self, request: &Request) -> Result<(&Heap, u32)> {
         let clock = self.registry.clock(request.stream.serial, request.stream.home)?;
         let device = clock.raw().device;
         let placement = request.placement.clone().unwrap_or(Placement::Home(device));
@@ -133,36 +149,61 @@ impl Engine {
         }
         // A placement by shares only keeps its meaning if every block of the heap is cut the same way.
         let exact = matches!(placement, Placement::Weighted(_) | Placement::Shards(_));
-        let bytes = if exact { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        let whole = exact || request.exclusive;
+        let bytes = if whole { request.bytes.next_multiple_of(granule_bytes) } else { request.bytes };
+        if bytes > BLOCK_BYTES_MAX {
+            return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes: BLOCK_BYTES_MAX });
+        }
         let mut readers = request.readers.clone();
         readers.sort_unstable();
         readers.dedup();
         let block_bytes = exact.then_some(bytes);
-        let key = HeapKey { serial: clock.serial(), placement, readers, block_bytes };
+        if self.settings.ask_capture {
+            self.follow_capture(&clock);
+        }
+        let arena = if request.arena.is_default() { clock.arena() } else { request.arena };
+        let (serial, exclusive) = (clock.serial(), request.exclusive);
+        let key = HeapKey { serial, arena, placement, readers, block_bytes, exclusive };
         let index = match self.registry.find(&key) {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
-                let grants = self.grants(&key, device)?;
                 // A vacant heap changes its tenant only while no miss is under way in it.
-                let _mapper = self.mapper.lock();
-                self.registry.house(Tenant { key, clock: clock.clone(), grants })?
+                let mapper = self.mapper.lock();
+                let arena = mapper.arenas.get(arena)?;
+                let grants = self.grants(&key, device, &arena.grants)?;
+                let awake = arena.wakefulness == Wakefulness::Awake;
+                self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
         Ok((heap, units_of(bytes)))
     }
 
-    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers.
-    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId) -> Result<Arc<[Grant]>> {
-        let places = key.placement.devices();
-        let named = std::iter::once(device).chain(places.iter().copied()).chain(key.readers.iter().copied());
-        let mut users: Vec<DeviceId> = named.collect();
-        for &reader in &users {
-            if let Some(owner) = self.unreachable(reader, &places)? {
-                return Err(Error::Unreachable { reader, owner });
-            }
+    /// Why a heap does not serve a request.
+    #[cold]
+    pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
+        let serial = request.stream.serial;
+        if !heap.core.lock().belongs_to(serial) {
+            return Error::UnknownStream { serial };
         }
+        let mapper = self.mapper.lock();
+        let arena = heap.core.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
+        match mapper.arenas.get(arena) {
+            Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
+            Ok(arena) => Error::Asleep { what: arena.title() },
+            Err(error) => error,
+        }
+    }
+
+    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers; over that,
+    /// what was `asked` for the arena.
+    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, asked: &[Grant]) -> Result<Arc<[Grant]>> {
+        let places = key.placement.devices();
+        // Memory of the host is no user of anything: the CPU reads what is open to it only if asked for.
+        let owners = places.iter().copied().filter(|place| !place.is_host());
+        let named = std::iter::once(device).chain(owners).chain(key.readers.iter().copied());
+        let mut users: Vec<DeviceId> = named.collect();
         if self.settings.open_to_peers {
             for &peer in self.devices.keys().filter(|device| !device.is_host()) {
                 if self.unreachable(peer, &places)?.is_none() {
@@ -170,9 +211,22 @@ impl Engine {
                 }
             }
         }
-        users.sort_unstable();
-        users.dedup();
-        Ok(users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect())
+        let named: Vec<Grant> = users.into_iter().map(|device| Grant { device, rights: Rights::ReadWrite }).collect();
+        let grants = positive(&over(&named, asked));
+        for grant in grants.chunks(1) {
+            places.iter().try_for_each(|&owner| self.demand_reach(grant, owner))?;
+        }
+        Ok(grants)
+    }
+
+    /// Refuses grants to devices that cannot reach memory of `owner`.
+    pub(crate) fn demand_reach(&self, grants: &[Grant], owner: DeviceId) -> Result<()> {
+        for &Grant { device: reader, rights } in grants {
+            if rights != Rights::None && self.unreachable(reader, &[owner])?.is_some() {
+                return Err(Error::Unreachable { reader, owner });
+            }
+        }
+        Ok(())
     }
 
     /// The first of the places that a device cannot reach.
@@ -203,18 +257,39 @@ impl Engine {
         heap.ok_or_else(|| self.unknown(address))
     }
 
+    /// The live block that holds `address`.
+    pub(crate) fn block_holding(&self, address: Address) -> Option<Extent> {
+        self.heap_of(address).ok()?.core.lock().block_at(address.0)
+    }
+
+    /// Refuses a part that does not lie in one live block.
+    pub(crate) fn demand_inside(&self, address: Address, bytes: u64) -> Result<()> {
+        let end = Address(self.block_holding(address).ok_or_else(|| self.unknown(address))?.end());
+        match address.checked_add(bytes).is_some_and(|asked| asked <= end) && bytes > 0 {
+            true => Ok(()),
+            false => Err(Error::OutOfRange { address, bytes, end }),
+        }
+    }
+
     /// Whether the stream's device has rights on the heap's memory.
     pub(crate) fn may_use(&self, heap: &Heap, address: Address, clock: &Clock) -> Result<()> {
         let device = clock.raw().device;
-        let core = heap.core.lock();
-        let granted = core.tenant.iter().flat_map(|tenant| tenant.grants.iter()).any(|grant| grant.device == device);
-        if granted { Ok(()) } else { Err(Error::NoRights { device, address }) }
+        let given = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone()).unwrap_or_default();
+        let names = |grants: &[Grant]| grants.iter().any(|grant| grant.device == device);
+        let asked = || {
+            let mapper = self.mapper.lock();
+            mapper.chain_holding(address.0).is_some_and(|chain| names(&chain.grants_at(address, &given)))
+        };
+        if names(&given) || asked() { Ok(()) } else { Err(Error::NoRights { device, address }) }
     }
 
     #[cold]
     pub(crate) fn unknown(&self, address: Address) -> Error {
         let heap = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index));
         let hint = match heap {
+            None if self.table.heap_of(address.0) == Some(VIEWS) => {
+                "it lies in a view: drop the view, and name the blocks behind it".into()
+            }
             None => "the pool never gave it out; free it where it was allocated".into(),
             Some(heap) => match heap.core.lock().block_at(address.0) {
                 Some(block) => {
@@ -244,8 +319,9 @@ impl Engine {
 
     pub(crate) fn set_watched(&self, mapper: &Mapper) {
         let stale = !mapper.stale.is_empty();
-        let littered = stale || mapper.clocks.values().any(|clock| clock.is_retired());
-        for (flag, is) in [(&self.watched, stale || mapper.clocks.len() > 1), (&self.littered, littered)] {
+        let asleep = self.registry.heaps().any(|heap| heap.asleep_bytes() > 0);
+        let littered = stale || asleep || mapper.clocks.values().any(|clock| clock.is_retired());
+        for (flag, is) in [(&self.watched, stale || asleep || mapper.clocks.len() > 1), (&self.littered, littered)] {
             // Threads that hit read beside them: not written without need.
             if flag.load(Ordering::Relaxed) != is {
                 flag.store(is, Ordering::Relaxed);
@@ -299,12 +375,16 @@ impl Drop for Engine {
     /// still be using is left standing: a leak is better than a fault.
     fn drop(&mut self) {
         let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
+        self.end_abandoned(&mut self.mapper.lock());
         let finished = self.finish_all(&self.mapper.lock());
         let mapper = self.mapper.get_mut();
-        if live_bytes == 0 && finished.is_ok() {
+        let finished = finished.and_then(|()| mapper.end_doubt());
+        // A stream that is being captured was not waited for: its arena has a graph.
+        let graphs = mapper.captures.has_graphs();
+        if live_bytes == 0 && !graphs && finished.is_ok() {
             return;
         }
-        tracing::warn!(live_bytes, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
+        tracing::warn!(live_bytes, graphs, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
         std::mem::forget(std::mem::take(&mut mapper.chains));
     }
 }

@@ -1,7 +1,7 @@
 //! What the pool says when it refuses. Nothing has changed.
 
 use std::fmt;
-use stitchpool_driver::{Address, DeviceId};
+use stitchpool_driver::{Address, DeviceId, Trouble};
 
 /// A refusal of the pool.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -40,6 +40,122 @@ pub enum Error {
         /// The stream's number in the pool.
         serial: u32,
     },
+    /// Not an arena of this pool, or one that was dissolved.
+    #[error("arena {serial} is not one of this pool's, or was dissolved: ask the pool for it by its name")]
+    UnknownArena {
+        /// The arena's number in the pool.
+        serial: u32,
+    },
+    /// Something was asked of an arena or block that sleeps.
+    #[error("{what} is suspended: resume it first")]
+    Asleep {
+        /// What sleeps.
+        what: String,
+    },
+    /// Another operation on the same arena or block is under way.
+    #[error("another operation on {what} is under way: try again when it has ended")]
+    Busy {
+        /// What is being worked on.
+        what: String,
+    },
+    /// Memory cannot leave its address while a stream is being captured.
+    #[error("stream {serial} is being captured, and {operation} would break the capture: end it first")]
+    Capturing {
+        /// The stream's number in the pool.
+        serial: u32,
+        /// What was asked for.
+        operation: &'static str,
+    },
+    /// Something is in use that was to go.
+    #[error("{what} is in use: {why}")]
+    InUse {
+        /// What was to go.
+        what: String,
+        /// Who uses it, and what to do.
+        why: String,
+    },
+    /// A capture was to end that the pool knows nothing of.
+    #[error("no capture of stream {serial} is open in this pool: begin one first")]
+    NotCapturing {
+        /// The stream's number in the pool.
+        serial: u32,
+    },
+    /// An arena in which no graph has memory.
+    #[error("{what} has no graph to release: each is released once, after its capture was begun there")]
+    NoGraph {
+        /// The arena.
+        what: String,
+    },
+    /// A listener has refused to let memory go, or failed.
+    #[error("a listener did not let the memory leave its address: {why}")]
+    Vetoed {
+        /// Its words.
+        why: String,
+    },
+    /// A device would hold more than its limit.
+    #[error(
+        "{device} holds {held_bytes} of at most {limit_bytes} bytes, too many for {asked_bytes} more: free or suspend blocks, or raise limit_bytes"
+    )]
+    Limit {
+        /// Which device.
+        device: DeviceId,
+        /// How much more was wanted.
+        asked_bytes: u64,
+        /// What the pool holds there.
+        held_bytes: u64,
+        /// What it may hold.
+        limit_bytes: u64,
+    },
+    /// Two ranges that are not laid out alike cannot exchange their memory.
+    #[error("the ranges have {} and {} handles, {} and {} bytes: only ranges of the same layout can exchange their memory; allocate both with the same request, or give both the same handle size", handles.0, handles.1, bytes.0, bytes.1)]
+    Layout {
+        /// How many handles each has.
+        handles: (u64, u64),
+        /// How long each is.
+        bytes: (u64, u64),
+    },
+    /// A backup that cannot be: the place is the memory's own, or cannot be reached.
+    #[error("{0}")]
+    Backup(String),
+    /// A backup file would not do.
+    #[error("the backup file {} could not {what}: {detail}", path.display())]
+    Disk {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What it was to do.
+        what: &'static str,
+        /// What the system said, or what was found.
+        detail: String,
+    },
+    /// The block shares handles with others, so nothing can be done to it alone.
+    #[error("the block at {address} shares handles with others: allocate it exclusive, or ask its whole arena")]
+    Shared {
+        /// The block.
+        address: Address,
+    },
+    /// Something was asked of a block that leases or views hold in place.
+    #[error("{holders} leases or views hold the block at {address}: end them first")]
+    Held {
+        /// The block.
+        address: Address,
+        /// How many they are.
+        holders: u32,
+    },
+    /// A part of a block that begins or ends inside a handle.
+    #[error(
+        "{bytes} bytes from {address} are no whole handles, the one there reaches from {start} to {end}: \
+         name whole handles, or allocate the block exclusive"
+    )]
+    NotWhole {
+        /// Where the part begins.
+        address: Address,
+        /// Its length.
+        bytes: u64,
+        /// Where the handle that is cut begins.
+        start: Address,
+        /// Where it ends.
+        end: Address,
+    },
     /// Not a device that the pool was built for.
     #[error("{device} is not one of this pool's devices ({known}): name one of these, or build the pool with it")]
     UnknownDevice {
@@ -49,7 +165,7 @@ pub enum Error {
         known: String,
     },
     /// A device that may not use the memory.
-    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them")]
+    #[error("{reader} cannot reach memory of {owner}: there is no peer access between them; {}", Trouble::NoPeer.see())]
     Unreachable {
         /// Who wants to use the memory.
         reader: DeviceId,
@@ -57,7 +173,9 @@ pub enum Error {
         owner: DeviceId,
     },
     /// A stream of a device that has no rights on the block.
-    #[error("{device} has no rights on the block at {address}: ask for them with the request")]
+    #[error(
+        "{device} has no rights on the block at {address}: ask for them with the request; {}", Trouble::NoRights.see()
+    )]
     NoRights {
         /// The stream's device.
         device: DeviceId,
@@ -76,6 +194,44 @@ pub enum Error {
         bytes: u64,
         /// Where the block ends.
         end: Address,
+    },
+    /// A part of a growable buffer was named that reaches beyond its maximum.
+    #[error(
+        "{bytes} bytes from offset {offset_bytes} reach beyond the buffer's maximum of {max_bytes} bytes: make it with a larger one"
+    )]
+    BeyondMax {
+        /// Where the part begins, from the buffer's first address on.
+        offset_bytes: u64,
+        /// How long it was to be.
+        bytes: u64,
+        /// How long the buffer can become.
+        max_bytes: u64,
+    },
+    /// A part of a growable buffer was named that has no memory, or not everywhere.
+    #[error("no memory is behind offset {offset_bytes} of the growable buffer: back it first")]
+    NotBacked {
+        /// The first offset without memory.
+        offset_bytes: u64,
+    },
+    /// Part of a handle was to be given back.
+    #[error(
+        "offsets {start_bytes} to {end_bytes} of the buffer are one handle, and given back together: name all of it, or make the buffer with a smaller step"
+    )]
+    PartOfHandle {
+        /// Where the handle begins, from the buffer's first address on.
+        start_bytes: u64,
+        /// Where it ends.
+        end_bytes: u64,
+    },
+    /// Addresses that the driver would not take a mapping from.
+    #[error(
+        "{bytes} bytes of addresses from {at} are lost, because the driver refused to unmap what stood there: use another buffer"
+    )]
+    Lost {
+        /// Where they begin.
+        at: Address,
+        /// How many there are.
+        bytes: u64,
     },
     /// The pool cannot hold more of something it counts.
     #[error("the pool has {count} {what} already, its limit: {remedy}")]
@@ -111,6 +267,8 @@ pub struct Shortage {
     pub refusal: Option<stitchpool_driver::Error>,
     /// Waits for pending memory that did not end in time.
     pub waits: Vec<String>,
+    /// Whether a capture forbade to take, to wait for, or to give back anything.
+    pub capturing: bool,
 }
 
 /// What holds a device's memory, as one pool sees it.
@@ -128,8 +286,16 @@ pub struct Holdings {
     pub free_bytes: u64,
     /// Freed, but other streams may still be using it.
     pub pending_bytes: u64,
+    /// Freed, but leases or views still hold them.
+    pub kept_bytes: u64,
     /// Free, but stranded in partly used handles.
     pub stranded_bytes: u64,
+    /// Free, but in a graph's arena or in pinned handles, so that nobody may take them.
+    pub pinned_bytes: u64,
+    /// In blocks that are suspended: not held now, and needed to resume.
+    pub suspended_bytes: u64,
+    /// In backups of suspended blocks of other devices, and kept for such.
+    pub backup_bytes: u64,
     /// Out of use for good, after the driver refused to take it back.
     pub quarantined_bytes: u64,
     /// Free on the device outside the pool, as the driver says; `None` where it would not say.
@@ -148,7 +314,11 @@ impl fmt::Display for Shortage {
         if let Some(refusal) = &self.refusal {
             write!(f, "; {refusal}")?;
         }
-        write!(f, "; {}", self.advice())
+        write!(f, "; {}", self.advice())?;
+        if self.devices.iter().any(|holdings| holdings.device_is_short(self.missing_bytes)) {
+            write!(f, "; {}", Trouble::NotBack.see())?;
+        }
+        Ok(())
     }
 }
 
@@ -157,12 +327,20 @@ impl Shortage {
     #[must_use]
     pub fn advice(&self) -> &'static str {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
-        if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
+        if self.capturing {
+            "a capture can take nothing from others, nor wait: trim the pool before it begins"
+        } else if any(&|holdings| holdings.pending_bytes >= self.missing_bytes) {
             "other streams still use freed memory: let them finish, or free earlier"
+        } else if any(&|holdings| holdings.kept_bytes >= self.missing_bytes) {
+            "leases or views hold freed memory: end them"
         } else if any(&|holdings| holdings.stranded_bytes >= self.missing_bytes) {
             "free bytes are stranded in partly used handles: build the pool with a smaller handle_bytes_max"
         } else if any(&|holdings| holdings.limit_is_short_of_device(self.missing_bytes)) {
             "the pool's limit is reached, not the device's memory: raise limit_bytes"
+        } else if any(&|holdings| holdings.pinned_bytes >= self.missing_bytes) {
+            "free bytes are pinned by graphs or registrations: release those no longer used"
+        } else if any(&|holdings| holdings.device_is_short(self.missing_bytes)) {
+            "the pool may hold more, but the device has no more: others hold its memory; let them end, or free blocks"
         } else {
             "free blocks, or let the request spill to further devices"
         }
@@ -170,6 +348,12 @@ impl Shortage {
 }
 
 impl Holdings {
+    /// Whether others hold what the limit would allow.
+    fn device_is_short(&self, missing_bytes: u64) -> bool {
+        let room_bytes = self.limit_bytes.saturating_sub(self.physical_bytes);
+        room_bytes >= missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes < missing_bytes)
+    }
+
     fn limit_is_short_of_device(&self, missing_bytes: u64) -> bool {
         let room_bytes = self.limit_bytes - self.physical_bytes.min(self.limit_bytes);
         room_bytes < missing_bytes && self.device_free_bytes.is_some_and(|free_bytes| free_bytes >= missing_bytes)
@@ -182,8 +366,14 @@ impl fmt::Display for Holdings {
         write!(
             f,
             "{device}: the pool holds {physical_bytes} of at most {limit_bytes} bytes: live {live_bytes}, \
-             free {free_bytes}, pending on streams {pending_bytes}, stranded in partly used handles {}, quarantined {}",
-            self.stranded_bytes, self.quarantined_bytes
+             free {free_bytes}, pending on streams {pending_bytes}, held by leases and views {}, \
+             stranded in partly used handles {}, pinned {}, in backups {}, quarantined {}; suspended {}",
+            self.kept_bytes,
+            self.stranded_bytes,
+            self.pinned_bytes,
+            self.backup_bytes,
+            self.quarantined_bytes,
+            self.suspended_bytes
         )?;
         match self.device_free_bytes {
             Some(bytes) => write!(f, "; free on the device outside the pool {bytes}"),

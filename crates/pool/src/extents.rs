@@ -133,6 +133,12 @@ impl Extents {
         inside
     }
 
+    /// The extent that holds `address`.
+    pub(crate) fn holding(&self, address: u64) -> Option<Extent> {
+        let extent = self.get(self.position_of(address)?);
+        (address < extent.end()).then_some(extent)
+    }
+
     /// The extent that ends at `end`.
     pub(crate) fn ending_at(&self, end: u64) -> Option<Extent> {
         let extent = self.get(self.position_of(end - 1)?);

@@ -1,9 +1,10 @@
 //! Gathers the steps of one plan, source after source in the order of preference.
 
 use crate::candidate::Supply;
-use crate::job::{Job, Waits, handle_bytes};
+use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::market::{Market, Markets};
+use crate::part::Lack;
 use crate::plan::{Cost, Place, Plan, Step};
 use std::collections::BTreeMap;
 use stitchpool_chunks::Piece;
@@ -25,13 +26,15 @@ pub(crate) struct Gathering<'a> {
     markets: BTreeMap<DeviceId, Market>,
     steps: Vec<Step>,
     cost: Cost,
+    missing: BTreeMap<DeviceId, u64>,
 }
 
 impl<'a> Gathering<'a> {
     /// Nothing yet. `exact`: what is asked for must be filled to the byte.
     pub(crate) fn new(job: &'a Job<'a>, place: Place, exact: bool) -> Self {
         let (physical_bytes, markets) = (BTreeMap::new(), BTreeMap::new());
-        Self { job, exact, place, physical_bytes, markets, steps: Vec::new(), cost: Cost::default() }
+        let (steps, cost, missing) = (Vec::new(), Cost::default(), BTreeMap::new());
+        Self { job, exact, place, physical_bytes, markets, steps, cost, missing }
     }
 
     /// Takes a piece, on its device and then on the fallbacks; what is missing counts as cost.
@@ -42,12 +45,16 @@ impl<'a> Gathering<'a> {
                 rest = self.take_on(markets, *device, rest);
             }
         }
-        self.cost.missing_bytes += rest;
+        if rest > 0 {
+            self.cost.missing_bytes += rest;
+            *self.missing.entry(piece.device).or_default() += rest;
+        }
     }
 
     /// The plan, with its cost.
     pub(crate) fn finish(self) -> Plan {
-        Plan { place: self.place, steps: self.steps, cost: self.cost }
+        let Self { place, steps, cost, exact, missing, .. } = self;
+        Plan { place, steps, cost, exact, missing, lack: Lack::default() }
     }
 
     /// Takes up to `bytes` on one device, sources in the order of preference; gives what is missing.
@@ -55,8 +62,11 @@ impl<'a> Gathering<'a> {
         let mapper = markets.mapper;
         let Some(budget) = mapper.budgets.get(&device) else { return bytes };
         let ceiling = self.job.ceilings.get(&device).copied().unwrap_or(u64::MAX).min(budget.limit_bytes);
+        // Room that was made by releasing handles is for what cannot be taken.
+        let early_bytes = |bytes: u64| if self.job.melted { 0 } else { bytes.min(ceiling) };
+        let (calm_bytes, tolerated_bytes) = (early_bytes(budget.calm_bytes()), early_bytes(budget.tolerated_bytes()));
         let mut rest = self.take_stock(mapper, device, bytes, false);
-        rest = self.create(mapper, device, rest, budget.calm_bytes().min(ceiling), Grain::Policy);
+        rest = self.create(mapper, device, rest, calm_bytes, Grain::Policy);
         if rest == 0 {
             return 0;
         }
@@ -67,7 +77,7 @@ impl<'a> Gathering<'a> {
             rest = self.steal(device, rest, |market| market.ready.get_mut(&giver));
         }
         if self.job.waits > Waits::None && self.markets.get(&device).is_some_and(|market| market.waiting.bytes() > 0) {
-            rest = self.create(mapper, device, rest, budget.tolerated_bytes().min(ceiling), Grain::Granule);
+            rest = self.create(mapper, device, rest, tolerated_bytes, Grain::Granule);
             rest = self.steal(device, rest, |market| Some(&mut market.waiting));
         }
         rest = self.create(mapper, device, rest, ceiling, Grain::Policy);
@@ -112,7 +122,7 @@ impl<'a> Gathering<'a> {
         let left = bytes - rest;
         let handle_bytes = match grain {
             Grain::Policy if !self.job.ceilings.contains_key(&device) => {
-                handle_bytes(budget.granule_bytes, held, self.job.bytes(), mapper.settings.handle_bytes_max)
+                self.job.grain_bytes(budget.granule_bytes, held, mapper.settings.handle_bytes_max)
             }
             // Where the driver has refused, what it has left is had in granules, if at all.
             _ => budget.granule_bytes,

@@ -1,9 +1,11 @@
 //! A heap: the blocks and free bytes of one stream in one kind of place. Its lock is the only one a
 //! hit takes, and no driver call is made under it.
 
+use crate::arena::ArenaId;
 use crate::clock::{Clock, Fence};
 use crate::extents::{Extent, Extents};
 use crate::free_log::FreeLog;
+use crate::holds::{self, Holds, Left};
 use crate::live::{Block, LiveTable};
 use crate::mutant::{Mutant, is_planted};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
@@ -12,7 +14,7 @@ use slab::Slab;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stitchpool_chunks::Placement;
-use stitchpool_driver::{DeviceId, Grant};
+use stitchpool_driver::{Address, DeviceId, Grant};
 
 /// Every so many frees the heap asks whether its streams should be sealed.
 const FREES_PER_TICK: u32 = 16;
@@ -33,6 +35,8 @@ pub(crate) struct Heap {
     live_bytes: AtomicU64,
     /// The highest `live_bytes` since it was last asked for.
     live_peak_bytes: AtomicU64,
+    /// Bytes of its sleeping slots. Only the mapper's holder writes it.
+    asleep_bytes: AtomicU64,
     /// No tick has anything to do before.
     tick_due_us: AtomicU64,
 }
@@ -41,11 +45,14 @@ pub(crate) struct Heap {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct HeapKey {
     pub(crate) serial: u32,
+    pub(crate) arena: ArenaId,
     pub(crate) placement: Placement,
     /// Who may read and write, beside the stream's device and those of the placement.
     pub(crate) readers: Vec<DeviceId>,
     /// All blocks have this size, because the placement is exact; `None`: any size.
     pub(crate) block_bytes: Option<u64>,
+    /// Each block has handles of its own, and a chain.
+    pub(crate) exclusive: bool,
 }
 
 /// Who uses a heap now.
@@ -56,19 +63,30 @@ pub(crate) struct Tenant {
     pub(crate) grants: Arc<[Grant]>,
 }
 
+impl Tenant {
+    /// Whether what the stream asks for without naming an arena is served elsewhere now.
+    pub(crate) fn is_diverted(&self) -> bool {
+        self.key.arena.is_default() && self.clock.is_captured()
+    }
+}
+
 /// What the lock protects.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
-    /// The serial of the stream that may allocate; `None` iff there is no tenant, or its stream is retired:
-    /// then blocks may still be freed.
+    /// The serial of the stream that may allocate; `None` iff there is no tenant, its stream is retired, its
+    /// arena is not awake, or it is the home of a stream that is being captured: blocks may still be freed.
     serves: Option<u32>,
+    /// Iff the tenant's stream is retired, or its arena dissolved.
+    retired: bool,
     /// None iff the heap is unused: no chain, block or pending block is in it.
     pub(crate) tenant: Option<Tenant>,
     /// Free bytes, all of them in current slots of the heap's chains.
     pub(crate) extents: Extents,
     live: LiveTable,
-    /// For a block used on other streams, which.
+    /// For a block used on other streams, which; for a held block always, so that its free looks here.
     uses: Slab<Vec<Arc<Clock>>>,
+    /// Blocks that leases and views keep in place, freed ones too.
+    pub(crate) holds: Holds,
     /// Freed, but other streams may still be using them.
     pub(crate) pending: Vec<Pending>,
     pub(crate) log: FreeLog,
@@ -121,6 +139,7 @@ impl Heap {
             core: Mutex::default(),
             live_bytes: AtomicU64::new(0),
             live_peak_bytes: AtomicU64::new(0),
+            asleep_bytes: AtomicU64::new(0),
             tick_due_us: AtomicU64::new(0),
         }
     }
@@ -161,10 +180,25 @@ impl Heap {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes in live blocks since the last call.
+    /// Bytes in live blocks that have memory, as far as it can be told without looking at each.
+    pub(crate) fn awake_bytes(&self) -> u64 {
+        self.live_bytes().saturating_sub(self.asleep_bytes())
+    }
+
+    /// The most bytes in live blocks with memory since the last call.
     pub(crate) fn take_live_peak_bytes(&self) -> u64 {
-        let live_bytes = self.live_bytes();
-        self.live_peak_bytes.swap(live_bytes, Ordering::Relaxed).max(live_bytes)
+        let peak_bytes = self.live_peak_bytes.swap(self.live_bytes(), Ordering::Relaxed);
+        peak_bytes.saturating_sub(self.asleep_bytes()).max(self.awake_bytes())
+    }
+
+    /// Bytes of slots whose blocks are suspended.
+    pub(crate) fn asleep_bytes(&self) -> u64 {
+        self.asleep_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes note that slots of so many bytes fell asleep, or awoke.
+    pub(crate) fn note_asleep(&self, more_bytes: u64, less_bytes: u64) {
+        self.asleep_bytes.store((self.asleep_bytes() + more_bytes).saturating_sub(less_bytes), Ordering::Relaxed);
     }
 
     /// Takes a block from the free bytes, if some extent has them.
@@ -207,7 +241,7 @@ impl Heap {
             }
             return Freed::Now(tick);
         }
-        core.free_later(block, epoch, also);
+        core.free_later(block, epoch, also.as_slice());
         Freed::Pending
     }
 }
@@ -219,9 +253,51 @@ impl Core {
         self.serves == Some(serial)
     }
 
-    /// The tenant's stream is retired.
+    /// Whether the stream with this serial is the tenant's, and not retired.
+    pub(crate) fn belongs_to(&self, serial: u32) -> bool {
+        !self.retired && self.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == serial)
+    }
+
+    /// The tenant's stream is retired, or its arena dissolved.
     pub(crate) const fn retire(&mut self) {
         self.serves = None;
+        self.retired = true;
+    }
+
+    /// From now on nothing is allocated here; blocks may be freed.
+    pub(crate) const fn close(&mut self) {
+        self.serves = None;
+    }
+
+    /// The tenant's stream may allocate again, if it is not retired and what it asks for goes nowhere else.
+    pub(crate) fn reopen(&mut self) {
+        let open = |tenant: &&Tenant| !self.retired && !tenant.is_diverted();
+        self.serves = self.tenant.as_ref().filter(open).map(|tenant| tenant.key.serial);
+    }
+
+    /// All that is free, or waits, becomes as if it were freed now and used on `clocks` until now. Blocks
+    /// become used on them too.
+    pub(crate) fn free_again(&mut self, clocks: &[Arc<Clock>]) {
+        let Some(epoch) = self.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return };
+        let fences: Vec<Fence> =
+            clocks.iter().map(|clock| Fence { epoch: clock.stamp(), clock: clock.clone() }).collect();
+        let blocks: Vec<u64> = self.live.iter().map(|block| block.address).collect();
+        for (address, clock) in blocks.into_iter().flat_map(|address| clocks.iter().map(move |clock| (address, clock)))
+        {
+            self.add_use(address, clock);
+        }
+        for pending in &mut self.pending {
+            pending.epoch = epoch;
+            pending.fences.extend(fences.iter().cloned());
+        }
+        let free: Vec<Extent> = self.extents.iter().collect();
+        for Extent { start, units } in free {
+            if fences.is_empty() {
+                self.log.push(start, start + bytes_of(units), epoch);
+            } else if self.extents.remove_range(start, units) {
+                self.pending.push(Pending { start, units, epoch, fences: fences.clone() });
+            }
+        }
     }
 
     /// Notes that the block at `address` is used on another stream too. False: no such block.
@@ -230,15 +306,46 @@ impl Core {
         if is_planted(Mutant::SkipRecordUse) {
             return true;
         }
-        if *uses == 0 {
-            // A slab index is a count of uses, far below u32::MAX.
-            *uses = u32::try_from(self.uses.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
-        }
-        let known = &mut self.uses[*uses as usize - 1];
-        if !known.iter().any(|known| known.serial() == clock.serial()) {
-            known.push(clock.clone());
-        }
+        holds::add(list_of(&mut self.uses, uses), clock);
         true
+    }
+
+    /// Holds the block at `address`: freeing it takes effect only after [`Core::let_go`]. False: no such block.
+    pub(crate) fn hold(&mut self, address: u64) -> bool {
+        let Some((units, uses)) = self.live.entry_mut(address) else { return false };
+        list_of(&mut self.uses, uses);
+        self.holds.add(address, units);
+        true
+    }
+
+    /// A holder of the block at `address` goes; work of these streams may use it from now on. True: the
+    /// block had been freed, and that takes effect now.
+    pub(crate) fn let_go(&mut self, address: u64, clocks: &[Arc<Clock>]) -> bool {
+        let own = self.tenant.as_ref().map(|tenant| tenant.clock.clone());
+        let others = clocks.iter().filter(|clock| own.as_ref().is_none_or(|own| own.serial() != clock.serial()));
+        let others: Vec<_> = others.cloned().collect();
+        match (self.holds.leave(address, &others), own) {
+            (Left::Free(extent, clocks), Some(own)) => {
+                self.wait_for(extent, own.stamp(), clocks);
+                true
+            }
+            _ => {
+                for clock in &others {
+                    self.add_use(address, clock);
+                }
+                false
+            }
+        }
+    }
+
+    /// The length in units of the live block that starts at `address`.
+    pub(crate) fn units_at(&self, address: u64) -> Option<u32> {
+        self.live.entry(address).map(|(units, _)| units)
+    }
+
+    /// The first held block that has a byte in `[start, end)`, and how many hold it.
+    pub(crate) fn held_in(&self, start: u64, end: u64) -> Option<(Address, u32)> {
+        self.holds.within(start, end).map(|(at, holders)| (Address(at), holders))
     }
 
     /// Whether a live block starts at `address`.
@@ -251,16 +358,26 @@ impl Core {
         self.log.push(start, start + bytes_of(units), epoch);
     }
 
-    fn free_later(&mut self, block: Block, epoch: u64, also: Option<Arc<Clock>>) {
+    fn free_later(&mut self, block: Block, epoch: u64, also: &[Arc<Clock>]) {
         let mut clocks = match block.uses {
             0 => Vec::new(),
             uses => self.uses.remove(uses as usize - 1),
         };
-        if let Some(also) = also.filter(|also| clocks.iter().all(|known| known.serial() != also.serial())) {
-            clocks.push(also);
+        also.iter().for_each(|clock| holds::add(&mut clocks, clock));
+        if let Some(clocks) = self.holds.defer(block.address, clocks) {
+            self.wait_for(Extent { start: block.address, units: block.units }, epoch, clocks);
+        }
+    }
+
+    /// Bytes that become free once these streams are past what is queued on them so far.
+    fn wait_for(&mut self, extent: Extent, epoch: u64, clocks: Vec<Arc<Clock>>) {
+        let Extent { start, units } = extent;
+        if clocks.is_empty() {
+            self.free_now(start, units, epoch);
+            return;
         }
         let fences = clocks.into_iter().map(|clock| Fence { epoch: clock.stamp(), clock }).collect();
-        self.pending.push(Pending { start: block.address, units: block.units, epoch, fences });
+        self.pending.push(Pending { start, units, epoch, fences });
     }
 
     /// Moves pending blocks whose other streams are all past into the free bytes.
@@ -300,6 +417,9 @@ impl Core {
 
     /// The block that starts at `address`, or the one that holds it.
     pub(crate) fn block_at(&self, address: u64) -> Option<Extent> {
+        if let Some(units) = self.units_at(address) {
+            return Some(Extent { start: address, units });
+        }
         self.live.holding(address).map(|block| Extent { start: block.address, units: block.units })
     }
 
@@ -318,25 +438,30 @@ impl Core {
 
     /// Whether a new tenant may move in.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.is_idle() && self.serves.is_none()
+        self.is_idle() && (self.retired || self.tenant.is_none())
     }
 
     /// Gives the heap to a tenant. It is vacant, so what its log tells is of nobody's interest.
     pub(crate) fn move_in(&mut self, tenant: Tenant) {
         self.log = FreeLog::default();
         self.serves = Some(tenant.key.serial);
+        self.retired = false;
         self.tenant = Some(tenant);
     }
 
     /// Whether nothing is left in it but, perhaps, a log of what was.
     fn is_idle(&self) -> bool {
-        self.live.count() == 0 && self.pending.is_empty() && self.extents.free_units() == 0
+        self.live.count() == 0
+            && self.pending.is_empty()
+            && self.extents.free_units() == 0
+            && self.holds.freed().next().is_none()
     }
 
     /// Bytes of host memory that the heap takes.
     pub(crate) fn own_bytes(&self) -> u64 {
         let pending = self.pending.capacity() * size_of::<Pending>();
-        self.extents.own_bytes() + self.live.own_bytes() + self.log.own_bytes() + pending as u64
+        let own_bytes = self.extents.own_bytes() + self.live.own_bytes() + self.log.own_bytes() + pending as u64;
+        own_bytes + self.holds.own_bytes()
     }
 
     /// Checks the invariants at the fields that need nothing from outside.
@@ -350,9 +475,22 @@ impl Core {
         if with_uses != self.uses.len() {
             return Err(format!("{with_uses} blocks have uses, {} lists stand", self.uses.len()));
         }
+        let stray = self.holds.live().find(|held| self.live.entry(held.start) != Some((held.units, true)));
+        if let Some(stray) = stray {
+            return Err(format!("{stray:?} is held, and is no live block that its free would find held"));
+        }
         if self.tenant.is_none() && !self.is_idle() {
             return Err("a heap without a tenant is not empty".into());
         }
         Ok(())
     }
+}
+
+/// The list of other streams that `uses` of a block names, made if there is none.
+fn list_of<'a>(lists: &'a mut Slab<Vec<Arc<Clock>>>, uses: &mut u32) -> &'a mut Vec<Arc<Clock>> {
+    if *uses == 0 {
+        // A slab index is a count of uses, far below u32::MAX.
+        *uses = u32::try_from(lists.insert(Vec::new()) + 1).unwrap_or(u32::MAX);
+    }
+    &mut lists[*uses as usize - 1]
 }

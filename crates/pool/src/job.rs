@@ -1,7 +1,9 @@
 //! What a miss is about: the request, the heap it missed in, and what may be done for it.
 
+use crate::clock::Clock;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
+use crate::part::Part;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::BTreeMap;
 use stitchpool_driver::DeviceId;
@@ -13,9 +15,16 @@ pub(crate) struct Job<'a> {
     pub(crate) tenant: Tenant,
     pub(crate) units: u32,
     pub(crate) alignment_bytes: u64,
+    /// Iff it is no block that is asked for, but a part of a growable buffer.
+    pub(crate) part: Option<Part>,
     /// How many of the placement's further devices may be used already.
     pub(crate) fallbacks: usize,
     pub(crate) waits: Waits,
+    /// Iff nothing may be done for it that a capture does not stand: only new memory and idle handles then.
+    pub(crate) captured: bool,
+    /// Whether handles were released to make room for what cannot be had otherwise: that room is for the rest,
+    /// after all that can be taken.
+    pub(crate) melted: bool,
     /// What a device turned out to have at most, where its driver refused.
     pub(crate) ceilings: BTreeMap<DeviceId, u64>,
 }
@@ -30,16 +39,42 @@ pub(crate) enum Waits {
     Cpu,
 }
 
+impl Waits {
+    /// What a request may cause as a rule: `stream_waits` is the setting. A stream that a capture keeps quiet
+    /// is not made to wait.
+    pub(crate) fn gentle(stream_waits: bool, taker: &Clock) -> Self {
+        if stream_waits && !taker.is_quiet() { Self::Stream } else { Self::None }
+    }
+}
+
 impl Job<'_> {
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(self.units)
     }
 
+    /// Takes the block from the heap's free bytes, if they have it by now.
+    pub(crate) fn take_free(&self, mapper: &Mapper) -> Option<u64> {
+        if self.part.is_some() {
+            return None;
+        }
+        if self.tenant.key.exclusive {
+            return self.take_chain(mapper);
+        }
+        self.heap.take(&mut self.heap.core.lock(), self.units, self.alignment_bytes)
+    }
+
     /// How large a new handle on `device` would be.
     pub(crate) fn handle_bytes(&self, mapper: &Mapper, device: DeviceId) -> u64 {
         let Some(budget) = mapper.budgets.get(&device) else { return UNIT_BYTES };
-        let max_bytes = mapper.settings.handle_bytes_max;
-        handle_bytes(budget.granule_bytes, budget.physical_bytes(), self.bytes(), max_bytes)
+        self.grain_bytes(budget.granule_bytes, budget.physical_bytes(), mapper.settings.handle_bytes_max)
+    }
+
+    /// How large a new handle would be on a device that holds so much.
+    pub(crate) fn grain_bytes(&self, granule_bytes: u64, physical_bytes: u64, max_bytes: u64) -> u64 {
+        match self.part {
+            Some(part) => part.step_bytes,
+            None => handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
+        }
     }
 }
 

@@ -40,6 +40,16 @@ impl LiveTable {
         self.blocks.get_mut(&address).map(|(_, uses)| uses)
     }
 
+    /// The length of the block at `address` in units, and where its list of other streams stands.
+    pub(crate) fn entry_mut(&mut self, address: u64) -> Option<(u32, &mut u32)> {
+        self.blocks.get_mut(&address).map(|(units, uses)| (*units, uses))
+    }
+
+    /// The length of the block at `address` in units, and whether it has a list of other streams.
+    pub(crate) fn entry(&self, address: u64) -> Option<(u32, bool)> {
+        self.blocks.get(&address).map(|&(units, uses)| (units, uses != 0))
+    }
+
     /// Whether a block starts at `address`.
     pub(crate) fn has(&self, address: u64) -> bool {
         self.blocks.contains_key(&address)

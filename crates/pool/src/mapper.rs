@@ -1,18 +1,26 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
+use crate::arena::Arenas;
+use crate::backup::Content;
 use crate::budget::Budget;
-use crate::chain::{Chain, Slot};
+use crate::capture::Captures;
+use crate::chain::{Chain, Held, Slot};
 use crate::clock::{Clock, Fence};
+use crate::doubt::Doubt;
+use crate::error::Error as PoolError;
+use crate::heap::{Core, Heap};
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
+use crate::pins::Pins;
 use crate::settings::Settings;
 use crate::space::Space;
+use crate::tray::Trays;
 use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock};
-use stitchpool_driver::{Address, DeviceId, Error};
+use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock, Vacancy};
+use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Verb};
 
 /// The state that misses, trims and retirement change.
 #[derive(Debug)]
@@ -31,6 +39,15 @@ pub(crate) struct Mapper {
     pub(crate) order: Order,
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
+    pub(crate) arenas: Arenas,
+    pub(crate) captures: Captures,
+    pub(crate) pins: Pins,
+    /// Where backups lie, and trays kept for the next.
+    pub(crate) trays: Trays,
+    /// While there is any, nothing is unmapped.
+    pub(crate) doubt: Doubt,
+    /// What slots shall be filled with that a failed resume left mapped, by address, with their heaps.
+    pub(crate) unfilled: BTreeMap<u64, (u32, Content)>,
     pub(crate) counts: MapperCounts,
 }
 
@@ -47,6 +64,11 @@ pub(crate) struct MapperCounts {
 }
 
 impl Mapper {
+    /// Whether a heap's free memory is a graph's, which uses it whenever it is replayed.
+    pub(crate) fn serves_graph(&self, core: &Core) -> bool {
+        core.tenant.as_ref().is_some_and(|tenant| self.captures.is_graph(tenant.key.arena))
+    }
+
     /// The chain that holds `address`.
     pub(crate) fn chain_holding(&self, address: u64) -> Option<&Chain> {
         self.chains.range(..=address).next_back().map(|(_, chain)| chain)
@@ -59,6 +81,30 @@ impl Mapper {
     /// The slot that holds `address`.
     pub(crate) fn slot_holding(&self, address: u64) -> Option<&Slot> {
         self.chain_holding(address)?.slot_holding(Address(address))
+    }
+
+    /// The slots that have a byte in `[start, end)`, which lies in one chain; in address order.
+    pub(crate) fn slots_over(&self, start: Address, end: Address) -> impl Iterator<Item = &Slot> {
+        let slots = self.chain_holding(start.0).map(Chain::slots).unwrap_or_default();
+        let first = slots.partition_point(|slot| slot.end() <= start);
+        slots[first..].iter().take_while(move |slot| slot.at() < end)
+    }
+
+    /// After a failed mapping: the chain gets its room at `start` again, or what was left of it.
+    pub(crate) fn put_back_room(&mut self, chain: u64, start: u64, vacancies: Vec<Vacancy>) {
+        let Some(standing) = self.chains.get_mut(&chain) else { return };
+        standing.put_back(start, vacancies);
+        standing.recede();
+        if standing.is_over() {
+            self.close_chain(chain);
+        }
+    }
+
+    /// Where the view that `address` lies in ends, if it lies in one.
+    pub(crate) fn view_end(&self, address: Address) -> Option<Address> {
+        let viewed = |slot: &&Slot| matches!(slot, Slot::Viewed(_));
+        let end = self.chain_holding(address.0)?.slots().iter().filter(viewed).map(Slot::end).next_back()?;
+        (address < end).then_some(end)
     }
 
     /// The granule of the pool's handles and chains: the same on all its devices.
@@ -107,15 +153,84 @@ impl Mapper {
 
     /// The one routine that unmaps: whatever calls it has made sure that every fence is past.
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
+        self.end_doubt()?;
         let Some(chain) = self.chain_holding_mut(at.0) else { return Ok(None) };
         let handle = chain.unmap(at)?;
         chain.recede();
-        let (key, empty) = (chain.at().0, chain.slots().is_empty());
         self.counts.unmapped += 1;
-        if empty && let Some(vacancy) = self.chains.remove(&key).and_then(Chain::into_vacancy) {
+        self.drop_if_empty(at);
+        Ok(handle)
+    }
+
+    /// Makes a sleeping slot, of which nothing is in use any more, a hole; gives what it held.
+    pub(crate) fn forget(&mut self, at: Address) -> Option<Content> {
+        let chain = self.chain_holding_mut(at.0)?;
+        let content = chain.forget(at);
+        chain.recede();
+        self.drop_if_empty(at);
+        content
+    }
+
+    /// Gives the addresses of a chain without slots back.
+    fn drop_if_empty(&mut self, at: Address) {
+        let Some(chain) = self.chain_holding(at.0).filter(|chain| chain.is_over()) else { return };
+        self.close_chain(chain.at().0);
+    }
+
+    /// Takes note of slots that a failed operation left mapped, and of what they shall be filled with.
+    pub(crate) fn note_unfilled(&mut self, heap: &Heap, stuck: Held) {
+        for (at, content) in stuck {
+            let bytes = self.slot_holding(at.0).map_or(0, Slot::bytes);
+            heap.note_asleep(0, bytes);
+            self.unfilled.insert(at.0, (heap.index, content));
+        }
+    }
+
+    /// Refuses to let a device hold so many more bytes, where its limit is in the way.
+    pub(crate) fn refuse_beyond_limit(&self, device: DeviceId, bytes: u64) -> Result<(), PoolError> {
+        match self.budgets.get(&device) {
+            Some(budget) if budget.physical_bytes().saturating_add(bytes) > budget.limit_bytes => {
+                let (held_bytes, limit_bytes) = (budget.physical_bytes(), budget.limit_bytes);
+                Err(PoolError::Limit { device, asked_bytes: bytes, held_bytes, limit_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A new chain and all its room: [`Chain::fill`] follows, or [`Mapper::put_back_room`].
+    pub(crate) fn open_room(&mut self, bytes: u64, heap: u32, generous: bool) -> Result<(u64, Vacancy), Error> {
+        let chain = self.open_chain(bytes, heap, generous)?;
+        let room = self.chains.get_mut(&chain).and_then(|standing| standing.take_gap(chain));
+        let vacancy = room
+            .ok_or_else(|| Error::new(Verb::Reserve, ErrorKind::OutOfResources, "a new chain has no room").of(bytes))?;
+        Ok((chain, vacancy))
+    }
+
+    /// Takes addresses for a chain of at least `bytes`: generously, with room to grow in place, if asked to
+    /// and as long as addresses are many. Gives where it is.
+    pub(crate) fn open_chain(&mut self, bytes: u64, heap: u32, generous: bool) -> Result<u64, Error> {
+        let granule_bytes = self.granule_bytes();
+        let needed_bytes = bytes + granule_bytes;
+        let roomy = generous && self.space.is_roomy(needed_bytes);
+        let wanted_bytes = if roomy { self.space.generous_bytes(needed_bytes) } else { needed_bytes };
+        let vacancy = self.space.take(wanted_bytes, heap).ok_or_else(|| {
+            let free_bytes = self.space.free_bytes();
+            let detail = format!(
+                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
+            );
+            Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes)
+        })?;
+        let chain = Chain::new(vacancy, heap, granule_bytes);
+        let at = chain.at().0;
+        self.chains.insert(at, chain);
+        Ok(at)
+    }
+
+    /// Gives a chain's addresses back: it has no slots.
+    pub(crate) fn close_chain(&mut self, at: u64) {
+        if let Some(vacancy) = self.chains.remove(&at).and_then(Chain::into_vacancy) {
             self.space.give_back(vacancy);
         }
-        Ok(handle)
     }
 
     /// A handle has lost a mapping. If that was the last, it is idle: kept or released.
@@ -150,7 +265,8 @@ impl Mapper {
     pub(crate) fn own_bytes(&self) -> u64 {
         let slots: usize = self.chains.values().map(|chain| chain.slots().len()).sum();
         let slot = size_of::<Slot>() + size_of::<PhysicalHandle>() + 2 * size_of::<usize>();
-        (slots * slot + self.chains.len() * size_of::<Chain>() + self.stale.len() * size_of::<Address>()) as u64
+        let stale = self.stale.len() * size_of::<Address>();
+        (slots * slot + self.chains.len() * size_of::<Chain>() + stale) as u64 + self.pins.own_bytes()
     }
 
     /// Releases idle handles of a device (or of all) and says how many bytes.

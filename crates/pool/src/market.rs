@@ -28,6 +28,9 @@ impl<'a> Markets<'a> {
         let (mapper, job, registry) = (self.mapper, self.job, self.registry);
         self.open.entry(device).or_insert_with(|| {
             let mut market = Market::default();
+            if job.captured {
+                return market;
+            }
             let kind = mapper.settings.kind;
             let wanted = Wanted { device, kind, taker: Some(&job.tenant.clock), pending: job.waits > Waits::None };
             registry.heaps().for_each(|heap| market.add(mapper, heap, job, &wanted));
@@ -49,6 +52,9 @@ impl Market {
     fn add(&mut self, mapper: &Mapper, heap: &Heap, job: &Job<'_>, wanted: &Wanted<'_>) {
         let mut core = heap.core.lock();
         let Some(tenant) = core.tenant.clone() else { return };
+        if mapper.serves_graph(&core) {
+            return;
+        }
         let foreign_clock = tenant.clock.serial() != job.tenant.clock.serial();
         if foreign_clock && core.log.last_epoch() > tenant.clock.passed() {
             let epoch = core.log.last_epoch();
@@ -65,6 +71,8 @@ impl Market {
         for candidate in found {
             match candidate.ready {
                 true => self.ready.entry(heap.index).or_default().add(candidate),
+                // What a stream frees while a capture keeps it quiet can be waited for when that has ended.
+                false if foreign_clock && tenant.clock.is_quiet() => {}
                 false => self.waiting.add(candidate),
             }
         }
@@ -73,11 +81,8 @@ impl Market {
     /// The same without the free extents that the block will stand in.
     pub(crate) fn without(&self, place: Place) -> Self {
         let mut copy = self.clone();
-        if let Place::Gap { gap, start, behind_bytes, .. } = place {
-            let end = gap.end() + behind_bytes;
-            for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
-                supply.retain(|candidate| candidate.at + candidate.bytes <= start || candidate.at >= end);
-            }
+        for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
+            supply.retain(|candidate| !place.holds(candidate));
         }
         copy
     }

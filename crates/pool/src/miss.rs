@@ -10,6 +10,7 @@ use crate::plan::{Plan, Step};
 use crate::planner::Planner;
 use crate::shortage::Resort;
 use crate::stitch::{Stitch, Stitched};
+use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{DeviceId, ErrorKind, Verb};
@@ -25,12 +26,15 @@ impl Engine {
     pub(crate) fn job<'a>(&self, heap: &'a Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Job<'a> {
         Job {
             heap,
-            tenant,
             units,
             alignment_bytes,
+            part: None,
             fallbacks: 0,
-            waits: if self.settings.stream_waits { Waits::Stream } else { Waits::None },
+            waits: Waits::gentle(self.settings.stream_waits, &tenant.clock),
+            captured: false,
+            melted: false,
             ceilings: BTreeMap::new(),
+            tenant,
         }
     }
 
@@ -41,23 +45,34 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         let serial = job.tenant.key.serial;
         if !job.heap.core.lock().serves(serial) {
-            return Err(Error::UnknownStream { serial });
+            let what = mapper.arenas.get(job.tenant.key.arena)?.title();
+            let gone = !job.heap.core.lock().belongs_to(serial);
+            return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
         }
+        // Rights may have been set since the request came.
+        if let Some(tenant) = job.heap.core.lock().tenant.clone() {
+            job.tenant = tenant;
+        }
+        self.restrain(&mut mapper, &mut job);
         let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
         let mut missing_bytes = job.bytes();
         let mut renewed = false;
-        if mapper.stale.len() >= STALE_MAX {
+        if mapper.stale.len() >= STALE_MAX && !job.captured {
             mapper.poll_clocks();
             mapper.retire_stale(usize::MAX)?;
         }
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
-            if let Some(address) = job.heap.take(&mut job.heap.core.lock(), job.units, job.alignment_bytes) {
+            if let Some(address) = job.take_free(&mapper) {
                 return Ok(address);
+            }
+            if let Some(part) = &job.part {
+                mapper.clear_stale(part)?;
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
+            tracing::debug!(%plan, missing_bytes, "planned");
             if missing_bytes == 0 && !renewed {
                 renewed = true;
                 if self.renew(&mut mapper, &job, &plan) {
@@ -95,13 +110,22 @@ impl Engine {
                     Stitched::Refused(error) => return Err(error.into()),
                 }
             }
+            if job.captured {
+                break;
+            }
+            if resort >= Resort::Drained && self.melt(&mut mapper, &job, &plan, &mut waits) {
+                job.melted = true;
+                continue;
+            }
             if !mapper.resort(&mut job, &mut resort, &mut waits) {
                 break;
             }
         }
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
         let missing_bytes = missing_bytes.min(job.bytes());
-        let shortage = Shortage { refusal, waits, ..mapper.shortage(&job, &heaps, missing_bytes) };
+        tracing::debug!(missing_bytes, "nothing was enough");
+        let capturing = job.captured;
+        let shortage = Shortage { refusal, waits, capturing, ..mapper.shortage(&job, &heaps, missing_bytes) };
         Err(Error::OutOfMemory(Box::new(shortage)))
     }
 
@@ -109,7 +133,7 @@ impl Engine {
     pub(crate) fn note_live(&self, mapper: &mut Mapper, job: Option<&Job<'_>>) {
         let now_us = self.origin.driver().now_us();
         let decay_us = self.settings.decay_us();
-        for (device, (live_bytes, peak_bytes)) in self.live_by_device(job) {
+        for (device, (live_bytes, peak_bytes)) in self.live_by_device(mapper, job) {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.note_live(peak_bytes, now_us, decay_us);
                 budget.note_live(live_bytes, now_us, decay_us);
@@ -131,20 +155,28 @@ impl Engine {
     /// For each device, live bytes with the request's, and an estimate of their highest value since
     /// the last miss: exact if only one heap was busy, never above the truth by more than what other
     /// heaps freed meanwhile.
-    fn live_by_device(&self, job: Option<&Job<'_>>) -> BTreeMap<DeviceId, (u64, u64)> {
+    fn live_by_device(&self, mapper: &Mapper, job: Option<&Job<'_>>) -> BTreeMap<DeviceId, (u64, u64)> {
         let mut shares: BTreeMap<DeviceId, (u64, u64)> = BTreeMap::new();
         for heap in self.registry.heaps() {
             let peak_bytes = heap.take_live_peak_bytes();
-            let live_bytes = heap.live_bytes();
-            let placement = heap.core.lock().tenant.as_ref().map(|tenant| tenant.key.placement.clone());
-            let Some(placement) = placement else { continue };
+            let mut live_bytes = heap.awake_bytes();
+            let rise_bytes = peak_bytes - live_bytes;
+            let placement = {
+                let core = heap.core.lock();
+                let Some(tenant) = &core.tenant else { continue };
+                // A graph uses all of its arena, whatever is free there for the next one.
+                if mapper.serves_graph(&core) {
+                    live_bytes += core.extents.free_units() * UNIT_BYTES;
+                }
+                tenant.key.placement.clone()
+            };
             let requested_bytes = job.filter(|job| job.heap.index == heap.index).map_or(0, Job::bytes);
             let devices = sharers(&placement);
             let part = devices.len().max(1) as u64;
             for device in devices {
                 let (live, rise) = shares.entry(device).or_default();
                 *live += (live_bytes + requested_bytes) / part;
-                *rise = (*rise).max((peak_bytes - live_bytes) / part);
+                *rise = (*rise).max(rise_bytes / part);
             }
         }
         let requested = job.map_or_else(Vec::new, |job| sharers(&job.tenant.key.placement));
@@ -174,6 +206,7 @@ fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
             None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
             Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
         };
+        tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);
     }
 }

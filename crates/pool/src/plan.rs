@@ -2,6 +2,9 @@
 
 use crate::candidate::Candidate;
 use crate::chain::Gap;
+use crate::part::Lack;
+use std::collections::BTreeMap;
+use std::fmt;
 use stitchpool_driver::DeviceId;
 
 /// Where the block will stand.
@@ -12,6 +15,20 @@ pub(crate) enum Place {
     Gap { chain: u64, gap: Gap, start: u64, behind_bytes: u64 },
     /// In a chain of its own.
     New,
+    /// In a part of a growable buffer, between these addresses.
+    Part { start: u64, end: u64 },
+}
+
+impl Place {
+    /// Whether a candidate's bytes are those that the block will stand in.
+    pub(crate) const fn holds(&self, candidate: &Candidate) -> bool {
+        let (start, end) = match *self {
+            Self::New => return false,
+            Self::Gap { gap, start, behind_bytes, .. } => (start, gap.end() + behind_bytes),
+            Self::Part { start, end } => (start, end),
+        };
+        candidate.at < end && start < candidate.at + candidate.bytes
+    }
 }
 
 /// One source of bytes.
@@ -23,6 +40,14 @@ pub(crate) enum Step {
 }
 
 impl Step {
+    /// Where it is stolen from.
+    pub(crate) const fn stolen_from(&self) -> Option<u64> {
+        match self {
+            Self::Steal(candidate) => Some(candidate.at),
+            _ => None,
+        }
+    }
+
     pub(crate) const fn bytes(&self) -> u64 {
         match self {
             Self::Stock { bytes, .. } | Self::Create { bytes, .. } => *bytes,
@@ -37,6 +62,40 @@ pub(crate) struct Plan {
     pub(crate) place: Place,
     pub(crate) steps: Vec<Step>,
     pub(crate) cost: Cost,
+    /// Whether every piece must be filled to the byte.
+    pub(crate) exact: bool,
+    /// What no source has, by the device it should lie on.
+    pub(crate) missing: BTreeMap<DeviceId, u64>,
+    /// For a growable buffer, what is to be backed.
+    pub(crate) lack: Lack,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |of: fn(&Step) -> bool| {
+            let (mut count, mut bytes) = (0, 0);
+            for step in self.steps.iter().filter(|step| of(step)) {
+                count += 1;
+                bytes += step.bytes();
+            }
+            (count, bytes)
+        };
+        f.write_str(match self.place {
+            Place::Gap { .. } => "in a gap",
+            Place::New => "in a chain of its own",
+            Place::Part { .. } => "in a growable buffer",
+        })?;
+        for (word, (count, bytes)) in [
+            ("from stock", sum(|step| matches!(step, Step::Stock { .. }))),
+            ("created", sum(|step| matches!(step, Step::Create { .. }))),
+            ("taken by alias", sum(|step| matches!(step, Step::Steal(_)))),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} handles of {bytes} bytes {word}")?;
+            }
+        }
+        write!(f, "; {} waits, {} us of driver time", self.cost.waits, self.cost.driver_ns / 1000)
+    }
 }
 
 /// What a plan costs; less is better, the first field first.

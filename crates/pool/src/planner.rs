@@ -1,9 +1,11 @@
 //! Chooses the plan of a miss: in a gap of an old chain, or in a chain of its own.
 
+use crate::error::Result;
 use crate::gather::Gathering;
-use crate::job::Job;
+use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::market::Markets;
+use crate::part::Part;
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
 use crate::site::Site;
@@ -24,7 +26,10 @@ impl<'a> Planner<'a> {
     }
 
     /// The cheapest: in the gap where least is missing, or in a new chain.
-    pub(crate) fn plan(mut self) -> Result<Plan, stitchpool_chunks::Error> {
+    pub(crate) fn plan(mut self) -> Result<Plan> {
+        if let Some(part) = self.markets.job.part {
+            return self.plan_part(part);
+        }
         let bridging = match self.bridge()? {
             Some(plan) if plan.cost.is_calm() => return Ok(plan),
             bridging => bridging,
@@ -36,9 +41,22 @@ impl<'a> Planner<'a> {
         })
     }
 
+    /// The plan for a part of a growable buffer.
+    fn plan_part(&mut self, part: Part) -> Result<Plan> {
+        let (mapper, job) = (self.markets.mapper, self.markets.job);
+        let lack = part.lack(mapper, &job.heap.core.lock())?;
+        let pieces = part.pieces(&lack.gaps, &job.tenant.key.placement, mapper.granule_bytes())?;
+        let (start, end) = part.span(&lack);
+        let mut plan = self.gather(Place::Part { start, end }, &pieces, true);
+        let pending_bytes = if job.waits == Waits::None { lack.pending_bytes } else { 0 };
+        plan.cost.missing_bytes += lack.absent_bytes + pending_bytes;
+        Ok(Plan { lack, ..plan })
+    }
+
     /// The plan that uses what is free beside a gap, where that helps.
-    fn bridge(&mut self) -> Result<Option<Plan>, stitchpool_chunks::Error> {
-        if self.markets.job.tenant.key.block_bytes.is_some() {
+    fn bridge(&mut self) -> Result<Option<Plan>> {
+        let key = &self.markets.job.tenant.key;
+        if key.block_bytes.is_some() || key.exclusive {
             return Ok(None);
         }
         let Some(site) = self.best_site() else { return Ok(None) };
@@ -59,7 +77,12 @@ impl<'a> Planner<'a> {
             true => 1,
             false => 0,
         };
-        let chains = self.markets.mapper.chains.values().filter(|chain| chain.heap() == self.markets.job.heap.index);
+        let chains = self
+            .markets
+            .mapper
+            .chains
+            .values()
+            .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.kept);
         let sites = chains.flat_map(|chain| {
             let gaps = chain.gaps().into_iter();
             gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.markets.job))
@@ -69,17 +92,18 @@ impl<'a> Planner<'a> {
     }
 
     /// The pieces of `bytes`, rounded up to granules, by the heap's placement.
-    fn pieces(&self, bytes: u64) -> Result<Vec<Piece>, stitchpool_chunks::Error> {
+    fn pieces(&self, bytes: u64) -> Result<Vec<Piece>> {
         let placement = &self.markets.job.tenant.key.placement;
         let granule_bytes = self.markets.mapper.granule_bytes();
-        placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)
+        Ok(placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?)
     }
 
     /// Sources for the pieces. `exact`: they must be filled to the byte.
     fn gather(&mut self, place: Place, pieces: &[Piece], exact: bool) -> Plan {
         let placement = self.markets.job.tenant.key.placement.clone();
         let fallbacks = &placement.fallbacks()[..self.markets.job.fallbacks.min(placement.fallbacks().len())];
-        let mut gathering = Gathering::new(self.markets.job, place, exact || pieces.len() > 1);
+        let mut gathering =
+            Gathering::new(self.markets.job, place, exact || pieces.len() > 1 || self.markets.job.tenant.key.exclusive);
         for &piece in pieces {
             gathering.take(&mut self.markets, piece, fallbacks);
         }

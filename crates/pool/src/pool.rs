@@ -1,21 +1,32 @@
 //! The pool's public face.
 
+use crate::arena::{ArenaId, Wakefulness};
+use crate::backup::Backup;
+use crate::chain::Slot;
 use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
-use crate::registry::Registry;
+use crate::job::Job;
+use crate::listener::{Interest, Listener, ListenerId};
+use crate::pin::Pin;
+use crate::registry::{ASKED, Registry};
 use crate::request::{Block, Request, StreamId};
+use crate::scope::Scope;
 use crate::settings::Settings;
+use crate::sleep::Suspended;
 use crate::stats::Stats;
+use crate::survey::Survey;
+use crate::swap::Migrated;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::wake::Resumed;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stitchpool_chunks::{Placement, Segment};
-use stitchpool_driver::{Address, Driver, RawStream};
+use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 
 /// A memory pool over stitched ranges of one or more devices.
 ///
@@ -24,7 +35,7 @@ use stitchpool_driver::{Address, Driver, RawStream};
 /// because somebody may be using it.
 #[derive(Clone)]
 pub struct Pool {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     relief: Arc<RwLock<Vec<Arc<Relief>>>>,
 }
 
@@ -45,6 +56,14 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The arena of this name, made if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn arena(&self, name: &str) -> Result<ArenaId> {
+        self.engine.mapper.lock().arenas.named(name)
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -59,24 +78,33 @@ impl Pool {
         let serial = Registry::next_serial()?;
         let clock = Clock::new(serial, stream, &engine.origin)?;
         let placement = Placement::Home(stream.device);
-        let key = HeapKey { serial, placement, readers: Vec::new(), block_bytes: None };
-        let grants = engine.grants(&key, stream.device)?;
+        let arena = ArenaId::DEFAULT;
+        let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let mut mapper = engine.mapper.lock();
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants })?;
+        let arena = mapper.arenas.get(arena)?;
+        let grants = engine.grants(&key, stream.device, &arena.grants)?;
+        let awake = arena.wakefulness == Wakefulness::Awake;
+        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
+        mapper.captures.hush(mapper.clocks.values());
         engine.set_watched(&mapper);
-        Ok(StreamId { serial, home })
+        let asked = if engine.settings.ask_capture { ASKED } else { 0 };
+        Ok(StreamId { serial, home: home | asked })
     }
 
     /// Nothing more will be queued on the stream: call it before the stream is destroyed. Its blocks
-    /// may still be freed, and its memory serves the other streams.
+    /// may still be freed, and its memory serves the other streams. A capture that the driver has ended
+    /// ends here too.
     ///
     /// # Errors
-    /// [`Error::UnknownStream`], or the driver's; the stream is then still registered.
+    /// [`Error::UnknownStream`], [`Error::Capturing`], or the driver's; the stream is then still registered.
     pub fn retire(&self, stream: StreamId) -> Result<()> {
         let engine = &*self.engine;
         let clock = engine.registry.clock(stream.serial, stream.home)?;
+        if clock.is_captured() {
+            engine.demand_ended(stream.serial, "retiring it")?;
+        }
         clock.retire(&engine.origin)?;
         engine.registry.retire(&clock);
         engine.littered.store(true, Ordering::Relaxed);
@@ -91,27 +119,44 @@ impl Pool {
     /// [`Error::Unreachable`], or the driver's.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
-        let engine = &*self.engine;
-        let (heap, units) = engine.resolve(request)?;
+        let (heap, units) = self.engine.resolve(request)?;
+        self.alloc_in(heap, units, request).unwrap_or_else(|| self.alloc_diverted(request))
+    }
+
+    /// A block from this heap; `None`: it serves no request of the stream now.
+    #[inline(always)]
+    fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
         let mut core = heap.lock();
         if !core.serves(request.stream.serial) {
-            return Err(Error::UnknownStream { serial: request.stream.serial });
+            return None;
         }
-        if let Some(address) = heap.take(&mut core, units, alignment_bytes) {
-            return Ok(block(address, units));
+        if !request.exclusive
+            && let Some(address) = heap.take(&mut core, units, alignment_bytes)
+        {
+            return Some(Ok(block(address, units)));
         }
         core.counts.misses += 1;
-        let tenant = core.tenant.clone();
+        let tenant = core.tenant.clone()?;
         drop(core);
-        let tenant = tenant.ok_or(Error::UnknownStream { serial: request.stream.serial })?;
-        self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units))
+        Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))
+    }
+
+    /// Serves a request whose heap is closed: in the arena of its stream's capture, if one is open.
+    #[cold]
+    fn alloc_diverted(&self, request: &Request) -> Result<Block> {
+        let (heap, units) = self.engine.resolve_placed(request)?;
+        self.alloc_in(heap, units, request).unwrap_or_else(|| Err(self.engine.refuse(heap, request)))
     }
 
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
     #[cold]
     fn miss(&self, heap: &Heap, tenant: Tenant, units: u32, alignment_bytes: u64) -> Result<u64> {
-        let job = || self.engine.job(heap, tenant.clone(), units, alignment_bytes);
+        self.serve(|| self.engine.job(heap, tenant.clone(), units, alignment_bytes))
+    }
+
+    /// Serves a job, with relief while memory is short.
+    pub(crate) fn serve<'a>(&self, job: impl Fn() -> Job<'a>) -> Result<u64> {
         let mut served = self.engine.serve(job());
         for told in 0..RELIEFS_MAX {
             let Err(Error::OutOfMemory(shortage)) = &served else { break };
@@ -128,7 +173,7 @@ impl Pool {
     /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
     fn relieve(&self, shortage: &Shortage) -> bool {
         let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
-        if shortage.asked_bytes > limit_bytes {
+        if shortage.capturing || shortage.asked_bytes > limit_bytes {
             return false;
         }
         let relief: Vec<_> = self.relief.read().clone();
@@ -181,8 +226,11 @@ impl Pool {
     pub fn trim(&self) -> Trimmed {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
+        self.engine.end_abandoned(&mut mapper);
         self.engine.seal_all(&mapper);
         mapper.poll_clocks();
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         trimmed
@@ -196,10 +244,54 @@ impl Pool {
     pub fn trim_and_wait(&self) -> Result<Trimmed> {
         let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let mut mapper = self.engine.mapper.lock();
+        self.engine.end_abandoned(&mut mapper);
         self.engine.finish_all(&mapper)?;
+        self.engine.forget_freed(&mut mapper);
+        mapper.drop_idle_trays(None);
         let trimmed = mapper.trim(&heaps, |_, _| 0);
         self.engine.set_watched(&mapper);
         Ok(trimmed)
+    }
+
+    /// Gives the memory of all blocks of a scope back to the driver; their addresses stay theirs. Waits
+    /// first for all work of every device that may use them; from the call to the return nothing may be
+    /// queued that uses them. They may be freed while they sleep. A second suspend does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`], [`Error::Busy`], [`Error::Shared`], [`Error::UnknownArena`],
+    /// [`Error::UnknownAddress`], [`Error::Backup`], [`Error::Disk`], [`Error::Limit`], or the driver's.
+    /// The blocks are then awake as before.
+    pub fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
+        self.engine.suspend(scope, backup)
+    }
+
+    /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
+    /// devices and with the same bytes. A second resume does nothing and says so.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with
+    /// their backups, and the call can be repeated.
+    pub fn resume(&self, scope: Scope) -> Result<Resumed> {
+        self.engine.resume(scope)
+    }
+
+    /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.
+    /// Waits and is refused as [`suspend`](Self::suspend) is.
+    ///
+    /// # Errors
+    /// As [`suspend`](Self::suspend); [`Error::Unreachable`] where a device with rights cannot reach the new
+    /// memory; [`Error::Limit`] or the driver's where there is no room. All is then where it was.
+    pub fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
+        self.engine.migrate(scope, device)
+    }
+
+    /// Exchanges the memory behind two blocks or ranges with handles of their own and of the same layout:
+    /// nothing is copied, each finds at its address what was at the other's. Rights stay with the addresses.
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate); [`Error::Layout`]. All is then where it was.
+    pub fn exchange(&self, one: Scope, other: Scope) -> Result<()> {
+        self.engine.exchange(one, other)
     }
 
     /// Asks to be told when memory is short, before a request fails. Called with no lock held; may
@@ -209,27 +301,49 @@ impl Pool {
         self.relief.write().push(relief);
     }
 
+    /// Asks to be told before memory leaves its addresses, and after it has come back. Called
+    /// with no lock held; may use the pool.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn listen(&self, listener: Arc<dyn Listener>, interest: Interest) -> Result<ListenerId> {
+        self.engine.listeners.add(listener, interest)
+    }
+
+    /// Asks no longer; the listener may be told once more of what is under way. False: there is no such.
+    pub fn unlisten(&self, id: ListenerId) -> bool {
+        self.engine.listeners.remove(id)
+    }
+
+    /// Keeps the handles behind `bytes` from `address` on, which lie in one live block, where they are until
+    /// the pin is dropped, also after the block was freed: somebody outside the pool uses them. The
+    /// addresses may serve other blocks of the same heap meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
+    pub fn pin(&self, address: Address, bytes: u64) -> Result<Pin> {
+        Pin::new(self.engine.clone(), address, bytes)
+    }
+
     /// The live block that holds `address`.
     #[must_use]
     pub fn block_holding(&self, address: Address) -> Option<Block> {
-        let heap = self.engine.heap_of(address).ok()?;
-        let extent = heap.core.lock().block_at(address.0)?;
+        let extent = self.engine.block_holding(address)?;
         Some(block(extent.start, extent.units))
     }
 
-    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block.
+    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block or view.
     ///
     /// # Errors
     /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
     pub fn segments(&self, address: Address, bytes: u64) -> Result<Vec<Segment>> {
         let mapper = self.engine.mapper.lock();
-        let holding = self.block_holding(address).ok_or_else(|| self.engine.unknown(address))?;
-        let end = holding.address + holding.bytes;
+        let end = self.block_holding(address).map(|block| block.address + block.bytes);
+        let end = end.or_else(|| mapper.view_end(address)).ok_or_else(|| self.engine.unknown(address))?;
         if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
             return Err(Error::OutOfRange { address, bytes, end });
         }
-        let chain = mapper.chain_holding(address.0).ok_or_else(|| self.engine.unknown(address))?;
-        let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+        let mappings = mapper.slots_over(address, address + bytes).filter_map(Slot::in_use);
         Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
     }
 
@@ -248,6 +362,13 @@ impl Pool {
         check::check(&self.engine.mapper.lock(), &heaps)
     }
 
+    /// What stands where now: every slot with its memory and what its bytes are used for, and every idle handle.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
+        Survey::of(&self.engine.mapper.lock(), &heaps)
+    }
+
     /// The address ranges that have memory, one line each: its first address, and one letter a
     /// granule (see [`picture`](stitchpool_chunks::picture())), `.` where a handle was taken away.
     #[must_use]
@@ -256,7 +377,7 @@ impl Pool {
         let granule_bytes = self.engine.granule_bytes();
         let draw = |chain: &crate::chain::Chain| {
             let start = chain.at();
-            let mappings = chain.slots().iter().filter_map(|slot| slot.current());
+            let mappings = chain.slots().iter().filter_map(Slot::in_use);
             let placed = mappings.map(|mapping| (mapping.at().bytes_from(start), mapping));
             let line = stitchpool_chunks::picture(placed, chain.top().bytes_from(start), granule_bytes);
             format!("{start} {line}")

@@ -11,6 +11,10 @@ use std::sync::{Arc, OnceLock};
 /// How many heaps a pool can have at a time.
 pub(crate) const HEAPS_MAX: u32 = 4096;
 
+/// Set in the home of a stream whose every request first asks the driver for a capture: no heap has such an
+/// index, so these requests leave the path of the others by themselves.
+pub(crate) const ASKED: u32 = 1 << 31;
+
 static NEXT_SERIAL: AtomicU32 = AtomicU32::new(0);
 
 /// Heaps by index, found without a lock; and by key, for requests that are not plain.
@@ -58,8 +62,8 @@ impl Registry {
         self.roll.read().by_key.get(key).copied()
     }
 
-    /// Gives a tenant a heap: one that is idle, else a new one.
-    pub(crate) fn house(&self, tenant: Tenant) -> Result<u32> {
+    /// Gives a tenant a heap: one that is idle, else a new one; `open`: it may allocate there at once.
+    pub(crate) fn house(&self, tenant: Tenant, open: bool) -> Result<u32> {
         let mut roll = self.roll.write();
         if let Some(&index) = roll.by_key.get(&tenant.key) {
             return Ok(index);
@@ -70,7 +74,11 @@ impl Registry {
             None => self.build(&mut roll)?,
         };
         roll.by_key.insert(tenant.key.clone(), heap.index);
-        heap.core.lock().move_in(tenant);
+        let mut core = heap.core.lock();
+        core.move_in(tenant);
+        if !open {
+            core.close();
+        }
         Ok(heap.index)
     }
 
@@ -88,11 +96,16 @@ impl Registry {
 
     /// The stream asks for nothing more: its heaps become donors.
     pub(crate) fn retire(&self, clock: &Clock) {
+        self.abandon(|key| key.serial == clock.serial());
+    }
+
+    /// Nobody asks for anything more in heaps of such keys: they become donors.
+    pub(crate) fn abandon(&self, gone: impl Fn(&HeapKey) -> bool) {
         let mut roll = self.roll.write();
-        roll.by_key.retain(|key, _| key.serial != clock.serial());
+        roll.by_key.retain(|key, _| !gone(key));
         for heap in self.heaps() {
             let mut core = heap.core.lock();
-            if core.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == clock.serial()) {
+            if core.tenant.as_ref().is_some_and(|tenant| gone(&tenant.key)) {
                 core.retire();
             }
         }
@@ -105,8 +118,8 @@ impl Registry {
 
     /// The clock of a stream whose home is `home`, if it is registered and not retired.
     pub(crate) fn clock(&self, serial: u32, home: u32) -> Result<Arc<Clock>> {
-        let core = self.heap(home).map(|heap| heap.core.lock());
-        let core = core.filter(|core| core.serves(serial));
+        let core = self.heap(home & !ASKED).map(|heap| heap.core.lock());
+        let core = core.filter(|core| core.belongs_to(serial));
         let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
         tenant.map(|tenant| tenant.clock.clone()).ok_or(Error::UnknownStream { serial })
     }

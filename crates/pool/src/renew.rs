@@ -38,6 +38,7 @@ impl Engine {
                 Err(error) => tracing::debug!(%error, "a small handle stays"),
             }
         }
+        tracing::debug!(any, "small handles were to make room for larger ones");
         any
     }
 }

@@ -1,5 +1,6 @@
 //! What a caller asks for, and what it gets.
 
+use crate::arena::ArenaId;
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -25,13 +26,40 @@ pub struct Request {
     pub placement: Option<Placement>,
     /// Devices that may read and write it beside the stream's own and those it lies on.
     pub readers: Vec<DeviceId>,
+    /// The arena that the block belongs to for its life.
+    pub arena: ArenaId,
+    /// Whether the block has handles of its own, so that it alone can be suspended, moved, exchanged,
+    /// viewed or given other rights. Its length is rounded up to granules, and no such request is a hit.
+    pub exclusive: bool,
 }
 
 impl Request {
     /// A request for `bytes` on the stream's device.
     #[must_use]
     pub const fn new(bytes: u64, stream: StreamId) -> Self {
-        Self { bytes, stream, alignment_bytes: 512, placement: None, readers: Vec::new() }
+        Self {
+            bytes,
+            stream,
+            alignment_bytes: 512,
+            placement: None,
+            readers: Vec::new(),
+            arena: ArenaId::DEFAULT,
+            exclusive: false,
+        }
+    }
+
+    /// The same, in an arena.
+    #[must_use]
+    pub const fn in_arena(mut self, arena: ArenaId) -> Self {
+        self.arena = arena;
+        self
+    }
+
+    /// The same, with handles of its own.
+    #[must_use]
+    pub const fn exclusive(mut self) -> Self {
+        self.exclusive = true;
+        self
     }
 
     /// The same, at a multiple of `bytes`.
@@ -56,7 +84,7 @@ impl Request {
     }
 
     pub(crate) fn is_plain(&self) -> bool {
-        self.placement.is_none() && self.readers.is_empty()
+        self.placement.is_none() && self.readers.is_empty() && self.arena.is_default() && !self.exclusive
     }
 }
 

@@ -29,8 +29,18 @@ pub struct Settings {
     pub seal_pause: Duration,
     /// Memory that was not needed for so long may be given back.
     pub decay: Duration,
+    /// So many bytes that backups of suspended blocks lay in are kept for the next suspend: making them
+    /// anew costs seconds a few GiB. With 0 their memory goes back when the blocks have resumed.
+    pub backup_keep_bytes: u64,
+    /// Blocks whose content was discarded come back filled with a pattern (0xA5 in each byte) instead of
+    /// whatever is there, so that a reader notices.
+    pub poison: bool,
     /// Addresses to reserve; `None`: 64 times the devices' memory, at most 32 TiB.
     pub address_bytes: Option<u64>,
+    /// Whether each request asks the driver first if its stream is being captured, at about 0.3 us a request:
+    /// for applications that capture without a word to the pool. What a stream allocates while it is
+    /// captured then lies in an arena of its own, named by [`Pool::graph_arena`](crate::Pool::graph_arena).
+    pub ask_capture: bool,
 }
 
 impl Settings {
@@ -61,7 +71,10 @@ impl Default for Settings {
             wait_max: Duration::from_secs(10),
             seal_pause: Duration::from_millis(2),
             decay: Duration::from_secs(60),
+            backup_keep_bytes: 0,
+            poison: cfg!(debug_assertions),
             address_bytes: None,
+            ask_capture: false,
         }
     }
 }

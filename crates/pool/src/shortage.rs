@@ -5,7 +5,8 @@ use crate::candidate::{Wanted, candidates};
 use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::error::{Holdings, Shortage};
-use crate::heap::Heap;
+use crate::extents::Extent;
+use crate::heap::{Core, Heap};
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use std::sync::Arc;
@@ -59,9 +60,10 @@ impl Mapper {
             Resort::Spilled(used) if used < fallbacks => Resort::Spilled(used + 1),
             Resort::Drained | Resort::Spilled(_) => return false,
         };
+        tracing::debug!(resort = ?*resort, "no plan was enough: a last resort");
         if let Resort::Spilled(used) = *resort {
             job.fallbacks = used;
-            job.waits = if self.settings.stream_waits { Waits::Stream } else { Waits::None };
+            job.waits = Waits::gentle(self.settings.stream_waits, &job.tenant.clock);
         }
         true
     }
@@ -76,7 +78,7 @@ impl Mapper {
     }
 
     /// Waits (the CPU) until stale mappings can go whose handles stand nowhere else.
-    fn drain_stale(&mut self, waits: &mut Vec<String>) {
+    pub(crate) fn drain_stale(&mut self, waits: &mut Vec<String>) {
         let orphans = self.stale.iter().filter_map(|at| match self.slot_holding(at.0) {
             Some(Slot::Stale { mapping, fences }) if !self.stands_elsewhere(mapping.handle()) => Some(fences.clone()),
             _ => None,
@@ -87,6 +89,7 @@ impl Mapper {
                 continue;
             }
             self.counts.cpu_waits += 1;
+            tracing::debug!(stream = fence.clock.serial(), "the CPU waits for stale mappings that hold memory");
             if let Err(error) = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin) {
                 waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
             }
@@ -110,7 +113,11 @@ impl Mapper {
             live_bytes: 0,
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
+            kept_bytes: 0,
             stranded_bytes: 0,
+            pinned_bytes: 0,
+            suspended_bytes: self.suspended_bytes(device),
+            backup_bytes: self.tray_bytes(device),
             quarantined_bytes: self.origin.quarantine().physical_bytes(device),
             device_free_bytes: self.device_free_bytes(device),
         };
@@ -122,10 +129,20 @@ impl Mapper {
             let free_bytes = self.shares_on(device, core.extents.iter());
             holdings.live_bytes += shares;
             holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
+            holdings.kept_bytes += self.shares_on(device, core.holds.freed());
             holdings.free_bytes += whole_bytes;
-            holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes);
+            let pinned_bytes = self.pinned_on(device, &core);
+            holdings.pinned_bytes += pinned_bytes;
+            holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes + pinned_bytes);
         }
         Some(holdings)
+    }
+
+    /// Bytes of a device that sleeping slots will need.
+    fn suspended_bytes(&self, device: DeviceId) -> u64 {
+        let slots = self.chains.values().flat_map(crate::chain::Chain::slots);
+        let of_device = slots.filter(|slot| matches!(slot, Slot::Asleep { device: at, .. } if *at == device));
+        of_device.map(Slot::bytes).sum()
     }
 
     /// What the driver has left on a device. Only asked of devices whose streams use the pool: on any
@@ -138,14 +155,33 @@ impl Mapper {
         self.origin.driver().memory(device).ok().map(|memory| memory.free_bytes)
     }
 
+    /// How many free bytes of a heap lie on `device` in memory that nobody may take.
+    fn pinned_on(&self, device: DeviceId, core: &Core) -> u64 {
+        match self.pins.is_empty() {
+            _ if self.serves_graph(core) => self.shares_on(device, core.extents.iter()),
+            true => 0,
+            false => self.shares_where(device, core.extents.iter(), |slot| self.pins.touch(slot.at().0, slot.end().0)),
+        }
+    }
+
     /// How many bytes of these runs lie on `device`.
-    fn shares_on(&self, device: DeviceId, runs: impl Iterator<Item = crate::extents::Extent>) -> u64 {
+    fn shares_on(&self, device: DeviceId, runs: impl Iterator<Item = Extent>) -> u64 {
+        self.shares_where(device, runs, |_| true)
+    }
+
+    fn shares_where(
+        &self,
+        device: DeviceId,
+        runs: impl Iterator<Item = Extent>,
+        counts: impl Fn(&Slot) -> bool,
+    ) -> u64 {
         let mut bytes = 0;
         for run in runs {
             let Some(chain) = self.chain_holding(run.start) else { continue };
             let first = chain.first_slot_from(stitchpool_driver::Address(run.start + 1)).saturating_sub(1);
             let slots = chain.slots()[first..].iter().take_while(|slot| slot.at().0 < run.end());
-            let on_device = slots.filter(|slot| slot.current().is_some_and(|mapping| mapping.device() == device));
+            let on_device =
+                slots.filter(|slot| counts(slot) && slot.current().is_some_and(|mapping| mapping.device() == device));
             bytes += on_device.map(|slot| slot.end().0.min(run.end()) - slot.at().0.max(run.start)).sum::<u64>();
         }
         bytes
@@ -160,6 +196,7 @@ impl Mapper {
             devices: devices.into_iter().filter_map(|device| self.holdings(device, heaps)).collect(),
             refusal: None,
             waits: Vec::new(),
+            capturing: false,
         }
     }
 }

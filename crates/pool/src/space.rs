@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use stitchpool_chunks::{Origin, Reservation, Vacancy};
 use stitchpool_driver::{Address, Error};
 
+/// Stands for a heap where plots are views': no heap has this index.
+pub(crate) const VIEWS: u32 = u32::MAX - 1;
+
 /// Tells from an address which heap it belongs to, without a lock.
 #[derive(Debug)]
 pub(crate) struct PlotTable {

@@ -2,7 +2,7 @@
 //! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
 
 use crate::candidate::{Wanted, fences, is_ready};
-use crate::chain::{Chain, Slot};
+use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
@@ -13,8 +13,8 @@ use crate::taken::{Taken, put_back, take};
 use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run};
-use stitchpool_driver::{Address, Error, ErrorKind, HandleSpec, Verb};
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run_by};
+use stitchpool_driver::{Address, Error, HandleSpec};
 
 /// How carrying out a plan ended.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum Stitched {
 }
 
 /// Why a plan was given up half way.
-enum Setback {
+pub(crate) enum Setback {
     Overtaken,
     Refused(Error),
 }
@@ -42,25 +42,27 @@ impl From<Error> for Setback {
 /// One plan being carried out. What it holds was taken from heaps and stock and is put back unless it
 /// commits.
 pub(crate) struct Stitch<'a> {
-    mapper: &'a mut Mapper,
+    pub(crate) mapper: &'a mut Mapper,
     registry: &'a Registry,
-    job: &'a Job<'a>,
+    pub(crate) job: &'a Job<'a>,
     /// Bytes taken out of free extents or pending blocks, each to go back where it was.
-    taken: Vec<Taken>,
+    pub(crate) taken: Vec<Taken>,
+    /// What of that was taken back in place may still be used up to these points.
+    pub(crate) fences: Vec<Fence>,
     /// Handles for the new place, in address order.
-    handles: Vec<Incoming>,
+    pub(crate) handles: Vec<Incoming>,
 }
 
 /// A gap whose vacancy was taken out of its chain.
 #[derive(Clone, Copy)]
-struct Room {
-    chain: u64,
-    start: u64,
+pub(crate) struct Room {
+    pub(crate) chain: u64,
+    pub(crate) start: u64,
 }
 
 /// A handle on its way to its new place.
-struct Incoming {
-    handle: Arc<PhysicalHandle>,
+pub(crate) struct Incoming {
+    pub(crate) handle: Arc<PhysicalHandle>,
     origin: Source,
 }
 
@@ -75,9 +77,19 @@ enum Source {
     },
 }
 
+impl Source {
+    /// The points up to which the handle may still be used.
+    fn fences(&self) -> &[Fence] {
+        match self {
+            Self::Slot { fences, .. } => fences,
+            Self::Stock | Self::Created => &[],
+        }
+    }
+}
+
 impl<'a> Stitch<'a> {
     pub(crate) fn new(mapper: &'a mut Mapper, registry: &'a Registry, job: &'a Job<'a>) -> Self {
-        Self { mapper, registry, job, taken: Vec::new(), handles: Vec::new() }
+        Self { mapper, registry, job, taken: Vec::new(), fences: Vec::new(), handles: Vec::new() }
     }
 
     pub(crate) fn carry_out(mut self, plan: &Plan) -> Stitched {
@@ -85,6 +97,7 @@ impl<'a> Stitch<'a> {
             Ok(address) => Stitched::Block(address),
             Err(setback) => {
                 self.undo();
+                tracing::debug!("a plan was given up, and all put back");
                 match setback {
                     Setback::Overtaken => Stitched::Overtaken,
                     Setback::Refused(error) => Stitched::Refused(error),
@@ -98,15 +111,20 @@ impl<'a> Stitch<'a> {
             self.take_free(start, gap.start)?;
             self.take_free(gap.end(), gap.end() + behind_bytes)?;
         }
+        self.take_back(&plan.lack.idle)?;
         self.steal(&plan.steps)?;
         self.wait()?;
         self.provide(&plan.steps)?;
+        if let Some(part) = self.job.part {
+            return self.fill_part(plan, part.chain);
+        }
         let (room, vacancy) = self.find_room(plan)?;
         let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
-        match map_run(vacancy, handles, &self.job.tenant.grants) {
+        let rights = self.mapper.chains.get(&room.chain).map(|chain| chain.rights.clone()).unwrap_or_default();
+        match map_run_by(vacancy, handles, |at| rights.at(at, &self.job.tenant.grants)) {
             Ok((run, rest)) => Ok(self.commit(plan.place, room, run, rest)),
             Err(failure) => {
-                self.put_back_room(room, failure.vacancies);
+                self.mapper.put_back_room(room.chain, room.start, failure.vacancies);
                 Err(Setback::Refused(failure.error))
             }
         }
@@ -176,17 +194,16 @@ impl<'a> Stitch<'a> {
     fn wait(&mut self) -> Result<(), Setback> {
         let taker = &self.job.tenant.clock;
         let mut waits: BTreeMap<u32, Fence> = BTreeMap::new();
-        for incoming in &self.handles {
-            let Source::Slot { fences, .. } = &incoming.origin else { continue };
-            for fence in fences.iter().filter(|fence| !self.mapper.order.covers(taker, fence)) {
-                let known = waits.entry(fence.clock.serial()).or_insert_with(|| fence.clone());
-                known.epoch = known.epoch.max(fence.epoch);
-            }
+        let stolen = self.handles.iter().flat_map(|incoming| incoming.origin.fences());
+        for fence in self.fences.iter().chain(stolen).filter(|fence| !self.mapper.order.covers(taker, fence)) {
+            let known = waits.entry(fence.clock.serial()).or_insert_with(|| fence.clone());
+            known.epoch = known.epoch.max(fence.epoch);
         }
         for fence in waits.into_values() {
             let origin = self.mapper.origin.clone();
             if self.job.waits == Waits::Cpu {
                 self.mapper.counts.cpu_waits += 1;
+                tracing::debug!(waited = fence.clock.serial(), "the CPU waits for another stream's memory");
                 fence.clock.finish(fence.epoch, self.mapper.settings.wait_max, &origin)?;
                 continue;
             }
@@ -237,62 +254,45 @@ impl<'a> Stitch<'a> {
             let vacancy = found.and_then(|chain| chain.take_gap(gap.start)).ok_or(Setback::Overtaken)?;
             return Ok((Room { chain, start: gap.start }, vacancy));
         }
-        let granule_bytes = self.mapper.granule_bytes();
-        let needed_bytes = bytes + granule_bytes;
-        // Room to grow in place is worth addresses, as long as there are many.
-        let roomy = self.mapper.space.is_roomy(needed_bytes);
-        let wanted_bytes = if roomy { self.mapper.space.generous_bytes(needed_bytes) } else { needed_bytes };
-        let vacancy = self.mapper.space.take(wanted_bytes, self.job.heap.index).ok_or_else(|| {
-            let free_bytes = self.mapper.space.free_bytes();
-            let detail = format!(
-                "{free_bytes} bytes of addresses are free, in runs too short: build the pool with more address_bytes"
-            );
-            Setback::Refused(Error::new(Verb::Reserve, ErrorKind::OutOfResources, detail).of(needed_bytes))
-        })?;
-        let chain = Chain::new(vacancy, self.job.heap.index, granule_bytes);
-        let at = chain.at().0;
-        self.mapper.chains.insert(at, chain);
-        let found = self.mapper.chains.get_mut(&at);
-        let vacancy = found.and_then(|chain| chain.take_gap(at)).ok_or(Setback::Overtaken)?;
-        Ok((Room { chain: at, start: at }, vacancy))
-    }
-
-    /// After a failed mapping: the chain gets its room again, or what was left of it.
-    fn put_back_room(&mut self, room: Room, vacancies: Vec<Vacancy>) {
-        let Some(chain) = self.mapper.chains.get_mut(&room.chain) else { return };
-        chain.put_back(room.start, vacancies);
-        if chain.slots().is_empty()
-            && let Some(vacancy) = self.mapper.chains.remove(&room.chain).and_then(Chain::into_vacancy)
-        {
-            self.mapper.space.give_back(vacancy);
-        }
+        // Room to grow in place is worth addresses, but never used by a block that is alone in its chain.
+        let generous = !self.job.tenant.key.exclusive;
+        let (chain, vacancy) = self.mapper.open_room(bytes, self.job.heap.index, generous)?;
+        Ok((Room { chain, start: chain }, vacancy))
     }
 
     /// Everything stands: old slots become stale, new ones current, and the block is entered.
     fn commit(&mut self, place: Place, room: Room, run: Vec<Mapping>, rest: Option<Vacancy>) -> u64 {
         let run_end = run.last().map_or(room.start, |mapping| mapping.end().0);
-        let calm_bytes: BTreeMap<_, _> =
-            self.mapper.budgets.iter().map(|(device, budget)| (*device, budget.calm_bytes())).collect();
-        let mut slots = Vec::with_capacity(run.len());
-        for (mapping, incoming) in run.into_iter().zip(std::mem::take(&mut self.handles)) {
-            let carried = self.leave_origin(incoming, &calm_bytes);
-            slots.push(Slot::Current { mapping, carried });
-        }
+        let handles = std::mem::take(&mut self.handles);
+        let slots = self.enter(run, handles);
         if let Some(chain) = self.mapper.chains.get_mut(&room.chain) {
             chain.fill(room.start, slots, rest);
         }
         self.taken.clear();
         let start = match place {
             Place::Gap { start, .. } => start,
-            Place::New => room.start,
+            Place::New | Place::Part { .. } => room.start,
         };
         let end = start + self.job.bytes();
+        tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
         let mut core = self.job.heap.core.lock();
         self.job.heap.add_live(&mut core, start, self.job.units);
         if end < run_end {
             core.extents.insert(end, units_of(run_end - end));
         }
         start
+    }
+
+    /// Makes slots of mapped handles, which leave the places they come from.
+    pub(crate) fn enter(&mut self, run: Vec<Mapping>, handles: Vec<Incoming>) -> Vec<Slot> {
+        let calm_bytes: BTreeMap<_, _> =
+            self.mapper.budgets.iter().map(|(device, budget)| (*device, budget.calm_bytes())).collect();
+        let mut slots = Vec::with_capacity(run.len());
+        for (mapping, incoming) in run.into_iter().zip(handles) {
+            let carried = self.leave_origin(incoming, &calm_bytes);
+            slots.push(Slot::Current { mapping, carried });
+        }
+        slots
     }
 
     /// Books one handle out of where it came from; gives the fences it carries to its new place.

@@ -21,6 +21,10 @@ impl Engine {
         if !heap.is_tick_due(now_us, self.settings.seal_pause_us() / 2) {
             return;
         }
+        // Nothing is asked or given back on behalf of a stream that a capture keeps quiet.
+        if heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.clock.is_quiet()) {
+            return;
+        }
         self.decay(now_us);
         if !self.watched.load(Ordering::Relaxed) {
             return;
@@ -35,9 +39,12 @@ impl Engine {
         }
         // A miss under way does all of this itself.
         let Some(mut mapper) = self.mapper.try_lock() else { return };
+        let stale = mapper.stale.len();
         if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
             tracing::debug!(%error, "stale mappings stay");
         }
+        tracing::trace!(retired = stale - mapper.stale.len().min(stale), "took stale mappings down");
+        self.forget_freed(&mut mapper);
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);
     }
@@ -80,6 +87,7 @@ impl Engine {
             own.chain(pending).collect()
         };
         for fence in fences.iter().filter(|fence| !fence.is_passed()) {
+            tracing::trace!(stream = fence.clock.serial(), epoch = fence.epoch, "asks how far a stream is");
             fence.clock.tick(fence.epoch, pause_us, &self.origin)?;
         }
         Ok(())
@@ -97,16 +105,17 @@ impl Engine {
 
     /// Seals every stream that has frees or fences in its open epoch.
     pub(crate) fn seal_all(&self, mapper: &Mapper) {
-        for clock in mapper.clocks.values() {
+        for clock in mapper.clocks.values().filter(|clock| !clock.is_quiet()) {
             if let Err(error) = clock.seal(&self.origin) {
                 tracing::debug!(%error, stream = clock.serial(), "a stream could not be sealed");
             }
         }
     }
 
-    /// Waits (the CPU) until every stream has done what is queued so far.
+    /// Waits (the CPU) until every stream has done what is queued so far, but for those that a capture
+    /// keeps quiet.
     pub(crate) fn finish_all(&self, mapper: &Mapper) -> Result<(), Error> {
-        for clock in mapper.clocks.values() {
+        for clock in mapper.clocks.values().filter(|clock| !clock.is_quiet()) {
             match clock.finish(clock.stamp(), self.settings.wait_max, &self.origin) {
                 Err(error) if error.kind != ErrorKind::Deinitialized => return Err(error),
                 _ => {}

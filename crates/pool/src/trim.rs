@@ -35,6 +35,7 @@ impl Mapper {
             }
         }
         trimmed.released_bytes = held_before - self.physical_bytes();
+        tracing::debug!(released_bytes = trimmed.released_bytes, waiting_bytes = trimmed.waiting_bytes, "trimmed");
         trimmed
     }
 

@@ -5,7 +5,7 @@ use crate::text;
 /// A crate and the crates of the house that its library or program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The folder's name under `crates/`; `stitchpool` for the root package.
+    /// The folder's name under `crates/`; `python`; `stitchpool` for the root package.
     pub name: String,
     /// Names of the same kind, from `[dependencies]` alone.
     pub uses: Vec<String>,
@@ -24,7 +24,7 @@ pub fn manifests() -> Vec<Manifest> {
         .collect();
     names.sort();
     let members = names.into_iter().map(|name| read(&name, &text(&format!("crates/{name}/Cargo.toml"))));
-    members.chain([read("stitchpool", &text("Cargo.toml"))]).collect()
+    members.chain([read("python", &text("python/Cargo.toml")), read("stitchpool", &text("Cargo.toml"))]).collect()
 }
 
 fn read(name: &str, manifest: &str) -> Manifest {

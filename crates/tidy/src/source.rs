@@ -7,7 +7,7 @@ use crate::{files, text};
 pub struct Source {
     /// Its path from the root.
     pub path: String,
-    /// The crate's folder under `crates/`; `stitchpool` for the root package.
+    /// The crate's folder under `crates/`; `python`; `stitchpool` for the root package.
     pub house: String,
     /// All of its text.
     pub text: String,
@@ -16,11 +16,13 @@ pub struct Source {
 /// The source files of all crates; tests and benches are not among them.
 #[must_use]
 pub fn sources() -> Vec<Source> {
-    let paths = files("crates", ".rs").into_iter().chain(files("src", ".rs"));
+    let paths = files("crates", ".rs").into_iter().chain(files("src", ".rs")).chain(files("python/src", ".rs"));
     let in_source = paths.filter(|path| path.starts_with("src/") || path.contains("/src/"));
     in_source
         .map(|path| {
-            let house = path.strip_prefix("crates/").and_then(|path| path.split('/').next()).unwrap_or("stitchpool");
+            let of_crate = path.strip_prefix("crates/").and_then(|path| path.split('/').next());
+            let of_root = if path.starts_with("python/") { "python" } else { "stitchpool" };
+            let house = of_crate.unwrap_or(of_root);
             Source { house: house.to_owned(), text: text(&path), path }
         })
         .collect()

@@ -13,25 +13,31 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("capi", &["pool", "chunks", "driver"]),
     ("cli", &["pool", "chunks", "driver", "trace"]),
+    ("python", &["capi", "cli", "pool", "driver"]),
     ("stitchpool", &["pool", "chunks", "driver"]),
     ("parity", &["cuda-sys"]),
     ("tidy", &[]),
 ];
 
 /// Where code may be unsafe: the raw interface, the drivers, the owners, the one file of the pool that
-/// scans rows, and the one file of the program that queues test work.
+/// scans rows, the two files of the program that queue work of their own, and those of the Python face that take
+/// streams from callers and lend bytes to the interpreter.
 const UNSAFE: &[&str] = &[
     "crates/cuda-sys/",
     "crates/driver/",
     "crates/parity/",
     "crates/capi/",
     "crates/cli/src/work.rs",
+    "crates/cli/src/patch.rs",
+    "crates/chunks/src/content.rs",
     "crates/chunks/src/event.rs",
     "crates/chunks/src/mapping.rs",
     "crates/chunks/src/physical_handle.rs",
     "crates/chunks/src/reservation.rs",
     "crates/chunks/src/run.rs",
     "crates/pool/src/scan.rs",
+    "python/src/block.rs",
+    "python/src/stream.rs",
 ];
 
 /// Names that say nothing.

@@ -35,6 +35,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use limits::Limits;
 pub use progress::Progress;
+pub use reserved::Reserved;
 pub use segment::{Block, BlockState, Segment};
 pub use snapshot::write_snapshot;
 pub use steps::{InitialBlock, Op, Step, Steps};

@@ -1,6 +1,7 @@
 //! Drivers: opening, closing, what they know of devices, and streams for programs that have no other.
 
 use crate::boundary::{DriverHandle, answer, with_driver};
+use crate::fork;
 use crate::open_driver::{DRIVERS, OpenDriver};
 use crate::place::Place;
 use crate::pointer::{raw_stream_of, value_of};
@@ -28,6 +29,7 @@ pub unsafe extern "C" fn stitchpool_driver_open(
             // SAFETY: the caller answers for `options`.
             false => unsafe { read(options, CDriverOptions::DEFAULT) }?,
         };
+        fork::prepare();
         let (opened, why_not_cuda) = OpenDriver::open(&options.understood()?)?;
         place.put(std::ptr::without_provenance_mut(DRIVERS.open(opened)?));
         remember(why_not_cuda.as_deref().unwrap_or_default());

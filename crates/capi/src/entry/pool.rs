@@ -2,11 +2,11 @@
 
 use crate::boundary::{DriverHandle, PoolHandle, answer, with_pool};
 use crate::open_driver::DRIVERS;
-use crate::open_pool::{OpenPool, POOLS};
 use crate::place::Place;
 use crate::record::{RecordPlace, read};
 use crate::refusal::{Refusal, Result};
 use crate::shape::{CRelief, CSettings, CTrimmed, Listener};
+use crate::shared_pool::SharedPool;
 use crate::status::Status;
 use std::ffi::c_void;
 use stitchpool_pool::Trimmed;
@@ -45,8 +45,8 @@ pub unsafe extern "C" fn stitchpool_pool_create(
         // SAFETY: the caller answers for the list of devices.
         let settings = unsafe { settings.understood() }?;
         let open_driver = DRIVERS.with(driver.addr(), |open| Ok(open.driver.clone()))?;
-        let opened = OpenPool::new(open_driver, settings)?;
-        place.put(std::ptr::without_provenance_mut(POOLS.open(opened)?));
+        let opened = SharedPool::open(open_driver, settings)?;
+        place.put(std::ptr::without_provenance_mut(opened.handle()));
         Ok(())
     })
 }
@@ -57,16 +57,7 @@ pub unsafe extern "C" fn stitchpool_pool_create(
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_pool_destroy(pool: *mut PoolHandle) -> Status {
-    let finished = with_pool(pool, |open| {
-        open.may_go()?;
-        // All is given back while a refusal can still be told and the pool still be used.
-        open.pool.trim_and_wait()?;
-        Ok(())
-    });
-    if finished != Status::Ok {
-        return finished;
-    }
-    answer(|| POOLS.close(pool.addr(), OpenPool::may_go).map(drop))
+    answer(|| SharedPool::of(pool.addr()).close())
 }
 
 /// Destroys a pool whatever is live. Memory that may be in use is left standing.
@@ -75,7 +66,7 @@ pub unsafe extern "C" fn stitchpool_pool_destroy(pool: *mut PoolHandle) -> Statu
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_pool_destroy_leaking(pool: *mut PoolHandle) -> Status {
-    answer(|| POOLS.close(pool.addr(), |_| Ok(())).map(drop))
+    answer(|| SharedPool::of(pool.addr()).leave())
 }
 
 /// Gives back to the driver what is wholly free and past every stream. Waits for nothing.

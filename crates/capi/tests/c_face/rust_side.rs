@@ -40,10 +40,13 @@ pub(crate) fn functions() -> Vec<Function> {
     let mut functions = Vec::new();
     for source in sources("src/entry") {
         for text in source.split("#[unsafe(no_mangle)]").skip(1) {
-            let (name, rest) = between(text, "extern \"C\" fn ", "{").unwrap().split_once('(').unwrap();
-            let (parameters, answer) = rest.rsplit_once(") -> ").unwrap();
+            let signature =
+                between(text, "extern \"C\" fn ", "{").or_else(|| between(text, "extern \"C-unwind\" fn ", "{"));
+            let (name, rest) = signature.unwrap().split_once('(').unwrap();
+            let (parameters, answer) =
+                rest.rsplit_once(") -> ").unwrap_or((rest.trim_end().trim_end_matches(')'), "c_void"));
             let named = parameters.split(',').map(str::trim).filter(|text| !text.is_empty());
-            let parameters = named.map(|text| text.split_once(": ").unwrap());
+            let parameters = named.map(|text| text.trim_start_matches('_').split_once(": ").unwrap());
             functions.push(Function {
                 name: name.into(),
                 answer: in_c(answer.trim()),
@@ -96,6 +99,7 @@ fn in_c(rust: &str) -> String {
         "PoolHandle" => "stitchpool_pool".into(),
         "DriverHandle" => "stitchpool_driver".into(),
         "Option<CRelief>" => "stitchpool_relief".into(),
+        "Option<Raise>" => "stitchpool_raise".into(),
         _ => format!("stitchpool{}", snake(rust.strip_prefix('C').unwrap_or_else(|| panic!("{rust} in C?")))),
     }
 }

@@ -1,20 +1,28 @@
-//! What each call of the driver costs here, beside what it cost on the card that was measured.
+//! What each call of the driver costs here, and how fast memory is, beside the card that was measured.
 
+use super::bandwidth::{self, Bandwidth};
+use super::spread::{Difference, Spread};
+use crate::bytes::show;
+use crate::patch::Strand;
 use crate::session::Session;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
-use stitchpool_chunks::{Event, Origin, PhysicalHandle, Reservation, Vacancy, open};
-use stitchpool_driver::{CostTable, DeviceId, Grant, HandleKind, HandleSpec, Metered, RawStream, Rights, Verb};
+use stitchpool_chunks::{Event, Origin, PhysicalHandle, Reservation, Vacancy, open, stream_identity};
+use stitchpool_driver::{CostTable, DeviceId, Grant, HandleKind, HandleSpec, Metered, Rights, Verb};
 
-/// Costs of device 0, in microseconds: medians.
+/// Costs and bandwidth of device 0.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     /// What goes with the size of a handle.
     pub by_size: Vec<SizeCost>,
     /// What does not.
     pub fixed: Vec<FixedCost>,
+    /// How fast memory is.
+    pub bandwidth: Vec<Bandwidth>,
+    /// What differs from an H200 by more than noise. (Of the host driver everything does.)
+    pub differs: Vec<Difference>,
 }
 
 /// Costs for one size of handle.
@@ -22,8 +30,10 @@ pub struct Measured {
 pub struct SizeCost {
     /// The size.
     pub handle_bytes: u64,
-    /// Here.
+    /// Here: medians.
     pub here: HandleCost,
+    /// How far the samples lie apart: half of them within so many microseconds.
+    pub noise: HandleCost,
     /// On an H200, driver 580.159.
     pub h200: HandleCost,
 }
@@ -52,8 +62,10 @@ pub struct HandleCost {
 pub struct FixedCost {
     /// The verb.
     pub verb: &'static str,
-    /// Here, in microseconds.
+    /// Here, in microseconds: the median.
     pub here_us: f64,
+    /// How far the samples lie apart.
+    pub noise_us: f64,
     /// On an H200, in microseconds.
     pub h200_us: f64,
 }
@@ -63,6 +75,8 @@ const SIZES_MIB: [u64; 6] = [2, 16, 32, 64, 256, 1024];
 const ROUNDS: usize = 15;
 const EVENT_ROUNDS: usize = 200;
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// What the clock itself costs, and less than which no difference is worth a line, in microseconds.
+const CLOCK_US: f64 = 0.2;
 
 /// Calls a driver and tells what each call cost.
 struct Bench {
@@ -82,8 +96,33 @@ impl Measured {
         let room_bytes = session.driver.memory(device)?.free_bytes / 2;
         let sizes = SIZES_MIB.iter().map(|mib| mib * MIB);
         let sizes = sizes.filter(|bytes| bytes.is_multiple_of(granule_bytes) && *bytes <= room_bytes);
-        let by_size = sizes.map(|bytes| bench.size(bytes)).collect::<Result<_>>()?;
-        Ok(Self { by_size, fixed: bench.fixed(granule_bytes)? })
+        let by_size = sizes.map(|bytes| bench.size(bytes)).collect::<Result<Vec<_>>>()?;
+        let fixed = bench.fixed(session, granule_bytes)?;
+        let bandwidth = bandwidth::all(session, &devices)?;
+        let costs = by_size.iter().flat_map(SizeCost::against).chain(fixed.iter().filter_map(FixedCost::against));
+        let speeds = bandwidth.iter().filter_map(|row| {
+            row.read().against(&format!("read: {}, {}", row.path, row.made_of), row.h200_read_gbps, "GB/s", 0.0)
+        });
+        let differs = costs.chain(speeds).collect();
+        Ok(Self { by_size, fixed, bandwidth, differs })
+    }
+}
+
+impl SizeCost {
+    fn against(&self) -> Vec<Difference> {
+        let size = show(self.handle_bytes);
+        let noise = self.noise.fields();
+        let rows = self.here.fields().into_iter().zip(noise).zip(self.h200.fields());
+        rows.filter_map(|(((verb, median), (_, noise)), (_, h200))| {
+            Spread { median, noise }.against(&format!("{verb} of {size}"), h200, "us", CLOCK_US)
+        })
+        .collect()
+    }
+}
+
+impl FixedCost {
+    fn against(&self) -> Option<Difference> {
+        Spread { median: self.here_us, noise: self.noise_us }.against(self.verb, self.h200_us, "us", CLOCK_US)
     }
 }
 
@@ -107,7 +146,8 @@ impl Bench {
             unmap_us: row.unmap_us,
             release_us: row.release_us,
         };
-        Ok(SizeCost { handle_bytes: bytes, here: HandleCost::median(&rounds), h200 })
+        let here = HandleCost::of(&rounds, |spread| spread.median);
+        Ok(SizeCost { handle_bytes: bytes, here, noise: HandleCost::of(&rounds, |spread| spread.noise), h200 })
     }
 
     /// The life of one handle, in a vacancy of its size.
@@ -134,11 +174,21 @@ impl Bench {
         Ok((cost, vacancy))
     }
 
-    fn fixed(&self, granule_bytes: u64) -> Result<Vec<FixedCost>> {
-        // The default stream; nothing is queued on it.
-        let stream = RawStream { device: self.device, value: 0 };
-        const VERBS: [Verb; 7] =
-            [Verb::Reserve, Verb::Unreserve, Verb::Record, Verb::Wait, Verb::IsDone, Verb::Finish, Verb::Forget];
+    fn fixed(&self, session: &Session, granule_bytes: u64) -> Result<Vec<FixedCost>> {
+        // Nothing is queued on it.
+        let strand = Strand::open(session, self.device)?;
+        let stream = strand.raw();
+        const VERBS: [Verb; 9] = [
+            Verb::Reserve,
+            Verb::Unreserve,
+            Verb::Record,
+            Verb::Wait,
+            Verb::IsDone,
+            Verb::Finish,
+            Verb::Forget,
+            Verb::CaptureOf,
+            Verb::StreamIdentity,
+        ];
         let mut rounds: [Vec<f64>; VERBS.len()] = Default::default();
         for _ in 0..EVENT_ROUNDS {
             let before = self.metered.spent();
@@ -147,16 +197,21 @@ impl Bench {
             event.hold_back(stream)?;
             event.is_done()?;
             event.finish(WAIT_MAX)?;
+            stream_identity(&self.origin, stream)?;
             drop(event);
             let spent = self.metered.spent().since(&before);
             for (round, verb) in rounds.iter_mut().zip(VERBS) {
-                round.push(spent.of(verb).wall_us);
+                let of = spent.of(verb);
+                round.push(of.wall_us / of.calls.max(1) as f64);
             }
         }
         let table = CostTable::h200();
         let costs = rounds.into_iter().zip(VERBS);
         Ok(costs
-            .map(|(round, verb)| FixedCost { verb: verb.word(), here_us: median(round), h200_us: table.fixed_us(verb) })
+            .map(|(round, verb)| {
+                let Spread { median, noise } = Spread::of(round);
+                FixedCost { verb: verb.word(), here_us: median, noise_us: noise, h200_us: table.fixed_us(verb) }
+            })
             .collect())
     }
 
@@ -175,8 +230,9 @@ impl Bench {
 }
 
 impl HandleCost {
-    fn median(rounds: &[Self]) -> Self {
-        let of = |field: fn(&Self) -> f64| median(rounds.iter().map(field).collect());
+    /// One figure of each verb's samples.
+    fn of(rounds: &[Self], figure: fn(Spread) -> f64) -> Self {
+        let of = |field: fn(&Self) -> f64| figure(Spread::of(rounds.iter().map(field).collect()));
         Self {
             create_us: of(|cost| cost.create_us),
             map_us: of(|cost| cost.map_us),
@@ -187,21 +243,16 @@ impl HandleCost {
             release_us: of(|cost| cost.release_us),
         }
     }
-}
 
-/// The one in the middle; 0 of none.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_one_in_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 100.0]), 3.0);
-        assert_eq!(median(vec![]), 0.0);
+    const fn fields(&self) -> [(&'static str, f64); 7] {
+        [
+            ("create", self.create_us),
+            ("map", self.map_us),
+            ("first rights", self.first_rights_us),
+            ("later rights", self.rights_us),
+            ("unchanged rights", self.unchanged_rights_us),
+            ("unmap", self.unmap_us),
+            ("release", self.release_us),
+        ]
     }
 }

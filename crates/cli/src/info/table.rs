@@ -1,31 +1,73 @@
 //! What people see of it.
 
+use super::Info;
+use super::bandwidth::Bandwidth;
+use super::device::Device;
 use super::measure::{HandleCost, Measured};
-use super::{Device, Info};
 use crate::bytes::show;
 use crate::machine::Limit;
 use crate::table::{of_heads, right};
-use comfy_table::Table;
+use comfy_table::{ContentArrangement, Table};
 
 /// Prints all of it.
 pub fn print(info: &Info) {
     println!("stitchpool {} on the {} driver", info.version, info.driver);
+    if let Some((major, minor)) = info.cuda_version {
+        println!("The driver speaks CUDA {major}.{minor}");
+    }
     if let Some(why) = &info.cuda_unavailable {
         println!("CUDA is not available: {why}");
     }
     println!("{}", devices(&info.devices));
+    println!(
+        "What is taken may be another process's, a context's, or the driver's own: the driver does not say. \
+         nvidia-smi --query-compute-apps=pid,used_memory --format=csv does; fuser -v /dev/nvidia* where it shows nothing."
+    );
     if info.devices.len() > 1 {
         println!("How the device of the row reaches memory of the column's:\n{}", links(&info.links));
     }
-    println!("{}", machine(info));
+    println!("{}\n{}\n{}", features(info), troubles(info), machine(info));
     if let Some(measured) = &info.measured {
         println!("Microseconds for one handle, here / on an H200:\n{}", by_size(measured));
         println!("Microseconds whatever the size:\n{}", fixed(measured));
+        println!("10^9 bytes a second, kernels of device 0:\n{}", bandwidth(&measured.bandwidth));
+        println!("{}", differs(info, measured));
     }
 }
 
+fn features(info: &Info) -> Table {
+    let mut table = of_heads(&["feature", "verdict", "tried and seen", "what to do"]);
+    for feature in &info.features {
+        let remedy = match (feature.remedy, feature.see) {
+            (Some(remedy), Some(see)) => format!("{remedy}; see \"{see}\""),
+            (remedy, _) => remedy.unwrap_or_default().to_owned(),
+        };
+        table.add_row([feature.feature, feature.verdict.word(), &feature.reason, &remedy]);
+    }
+    narrow(&mut table)
+}
+
+fn troubles(info: &Info) -> Table {
+    let mut table = of_heads(&["usual trouble (docs/src/troubleshooting.md)", "sign", ""]);
+    for trouble in &info.troubles {
+        table.add_row([trouble.trouble, trouble.sign.word(), &trouble.words]);
+    }
+    narrow(&mut table)
+}
+
+/// Lets long cells wrap.
+fn narrow(table: &mut Table) -> Table {
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !table.is_tty() {
+        table.set_width(WIDTH);
+    }
+    table.clone()
+}
+
+const WIDTH: u16 = 140;
+
 fn devices(devices: &[Device]) -> Table {
-    let mut table = of_heads(&["device", "name", "uuid", "memory", "free", "handles and their granularity"]);
+    let mut table = of_heads(&["device", "name", "uuid", "memory", "free", "taken", "handles and their granularity"]);
     for device in devices {
         let kinds = device.kinds.iter().map(|kind| match (&kind.refusal, kind.granularity_bytes) {
             (None, Some(bytes)) => format!("{}: {}", kind.kind, show(bytes)),
@@ -38,6 +80,7 @@ fn devices(devices: &[Device]) -> Table {
             device.uuid.clone(),
             show(device.total_bytes),
             show(device.free_bytes),
+            show(device.taken_bytes),
             kinds.join("\n"),
         ]);
     }
@@ -67,8 +110,17 @@ fn machine(info: &Info) -> Table {
     table.add_row(["memory available".to_owned(), machine.available_bytes.map_or_else(unknown, show)]);
     table.add_row(["open files".to_owned(), limit(machine.open_files, |count| count.to_string())]);
     table.add_row(["address space".to_owned(), limit(machine.address_space_bytes, show)]);
+    let reservation = match &info.limits.reservation_refusal {
+        Some(refusal) => format!("{} (twice as much: {refusal})", show(info.limits.reservation_bytes)),
+        None => show(info.limits.reservation_bytes),
+    };
+    table.add_row(["largest reservation".to_owned(), reservation]);
+    if let Some(contexts) = &info.contexts {
+        let on: Vec<String> = contexts.on_devices.iter().map(|device| format!("device {device}")).collect();
+        table.add_row(["contexts of this process".to_owned(), format!("{} (about half a GiB each)", on.join(", "))]);
+    }
     table.add_row(["vm.max_map_count".to_owned(), machine.map_count.map_or_else(unknown, |count| count.to_string())]);
-    table
+    narrow(&mut table)
 }
 
 fn by_size(measured: &Measured) -> Table {
@@ -98,4 +150,37 @@ fn fixed(measured: &Measured) -> Table {
     }
     right(&mut table);
     table
+}
+
+fn bandwidth(rows: &[Bandwidth]) -> Table {
+    let mut table = of_heads(&["path", "made of", "used", "written", "read", "read on an H200", "copied to device 0"]);
+    for row in rows {
+        table.add_row([
+            row.path.clone(),
+            row.made_of.clone(),
+            show(row.bytes),
+            format!("{:.1}", row.write_gbps),
+            format!("{:.1}", row.read_gbps),
+            format!("{:.1}", row.h200_read_gbps),
+            format!("{:.1}", row.copy_gbps),
+        ]);
+    }
+    right(&mut table);
+    table
+}
+
+fn differs(info: &Info, measured: &Measured) -> String {
+    if info.driver == "host" {
+        return "The host driver moves pages of this machine: its figures say nothing of a GPU.".to_owned();
+    }
+    if measured.differs.is_empty() {
+        return "Nothing differs from an H200 by more than noise.".to_owned();
+    }
+    let mut table = of_heads(&["differs from an H200", "here", "there", "times"]);
+    for row in &measured.differs {
+        let figure = |value: f64| format!("{value:.2} {}", row.unit);
+        table.add_row([row.what.clone(), figure(row.here), figure(row.h200), format!("{:.2}", row.times)]);
+    }
+    right(&mut table);
+    table.to_string()
 }

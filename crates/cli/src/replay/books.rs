@@ -42,6 +42,8 @@ pub struct Books {
 pub struct DeviceBooks {
     /// Live bytes over the whole run.
     pub live: Live,
+    /// Physical bytes now.
+    pub physical_bytes: u64,
     /// The most physical bytes over the whole run.
     pub physical_peak_bytes: u64,
     round_live_peak_bytes: u64,
@@ -166,6 +168,7 @@ impl Books {
             // A peak inside one call is seen by the pool alone; where it is the highest ever, it is known.
             let is_record = device.physical_peak_bytes > books.physical_peak_bytes;
             let peak_bytes = if is_record { device.physical_peak_bytes } else { device.holdings.physical_bytes };
+            books.physical_bytes = device.holdings.physical_bytes;
             books.physical_peak_bytes = device.physical_peak_bytes;
             books.round_physical_peak_bytes = books.round_physical_peak_bytes.max(peak_bytes);
         }

@@ -3,6 +3,7 @@
 use super::books::Books;
 use super::rig::Rig;
 use super::script::Script;
+use super::witness::{Sight, Witness};
 use crate::work::{Held, Lane};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
@@ -22,6 +23,15 @@ pub struct Player<'a> {
     is_checked: bool,
     /// The time of the trace's first event in this round.
     start_us: u64,
+    witness: &'a mut dyn Witness,
+}
+
+/// Who is told of a run while it goes on.
+pub struct Audience<'a> {
+    /// Shows how far it is.
+    pub bar: &'a ProgressBar,
+    /// Sees every step.
+    pub witness: &'a mut dyn Witness,
 }
 
 /// A live block of the trace.
@@ -53,7 +63,7 @@ pub struct Manner {
 
 impl<'a> Player<'a> {
     /// Plays the trace and leaves the last round's blocks live.
-    pub fn play(script: &'a Script, rig: &'a Rig, manner: Manner, bar: &ProgressBar) -> Result<Self> {
+    pub fn play(script: &'a Script, rig: &'a Rig, manner: Manner, audience: Audience<'a>) -> Result<Self> {
         let duration_us = script.duration_us().saturating_mul(u64::from(manner.rounds));
         let needs_delay = manner.is_checked && rig.session.host.is_none();
         let mut player = Self {
@@ -64,6 +74,7 @@ impl<'a> Player<'a> {
             behind: needs_delay.then(|| Behind::new(rig, manner.lag)),
             is_checked: manner.is_checked,
             start_us: 0,
+            witness: audience.witness,
         };
         for round in 0..manner.rounds {
             if round > 0 {
@@ -71,7 +82,7 @@ impl<'a> Player<'a> {
                 player.start_us += script.duration_us();
                 player.books.open_round(rig);
             }
-            player.round(bar)?;
+            player.round(audience.bar)?;
             player.books.close_round();
         }
         Ok(player)
@@ -115,12 +126,15 @@ impl<'a> Player<'a> {
             }
         }
         self.reach(self.script.duration_us());
+        self.witness.see(Sight::End, self.rig, &self.books);
         Ok(())
     }
 
     fn reach(&mut self, time_us: u64) {
-        self.rig.reach(self.start_us + time_us);
-        self.books.reach(self.rig, self.start_us + time_us);
+        let time_us = self.start_us + time_us;
+        self.witness.see(Sight::Time { time_us }, self.rig, &self.books);
+        self.rig.reach(time_us);
+        self.books.reach(self.rig, time_us);
     }
 
     fn alloc(&mut self, device: usize, size_bytes: u64, stream: usize) -> Result<()> {
@@ -153,6 +167,7 @@ impl<'a> Player<'a> {
             }
         };
         self.blocks[device].push(block);
+        self.witness.see(Sight::Alloc { device, bytes, cost_us: charge.cost_us }, self.rig, &self.books);
         Ok(())
     }
 
@@ -160,10 +175,13 @@ impl<'a> Player<'a> {
     fn free(&mut self, device: usize, id: usize, is_lent: bool) -> Result<()> {
         let Some(block) = self.blocks[device][id].take() else { return Ok(()) };
         self.books.frees += 1;
-        self.end_block(device, block, is_lent)
+        let cost_us = self.end_block(device, block, is_lent)?;
+        self.witness.see(Sight::Free { device, cost_us }, self.rig, &self.books);
+        Ok(())
     }
 
-    fn end_block(&mut self, device: usize, mut block: Standing, is_lent: bool) -> Result<()> {
+    /// Ends a block and says what that cost.
+    fn end_block(&mut self, device: usize, mut block: Standing, is_lent: bool) -> Result<f64> {
         let lanes = &self.rig.lanes[device];
         let owner = &lanes[block.stream];
         if self.is_checked {
@@ -183,8 +201,7 @@ impl<'a> Player<'a> {
             self.books.refused += 1;
             self.books.note(|| error.to_string());
         }
-        self.books.charge(self.rig);
-        Ok(())
+        Ok(self.books.charge(self.rig).cost_us)
     }
 
     /// Frees all that is live, in order of allocation.

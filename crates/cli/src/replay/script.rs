@@ -8,6 +8,8 @@ use stitchpool_trace::{Op, Step, Steps, Trace};
 pub struct Script {
     /// The devices that have anything to play, in the trace's order; they become devices 0, 1 and on.
     pub devices: Vec<Steps>,
+    /// The trace's own number of each.
+    pub ordinals: Vec<u32>,
     /// All steps in order of time: which device, and which of its steps.
     order: Vec<(u32, u32)>,
     scale: f64,
@@ -27,8 +29,9 @@ const ROUNDING_BYTES: u64 = 512;
 impl Script {
     /// The devices of `trace` that have allocations.
     pub fn new(trace: &Trace, scale: f64) -> Result<Self> {
-        let devices = trace.devices.iter().map(|device| device.steps());
-        let devices: Vec<Steps> = devices.filter(|steps| steps.allocs > 0 || !steps.initial.is_empty()).collect();
+        let devices = trace.devices.iter().map(|device| (device.device, device.steps()));
+        let (ordinals, devices): (Vec<u32>, Vec<Steps>) =
+            devices.filter(|(_, steps)| steps.allocs > 0 || !steps.initial.is_empty()).unzip();
         if devices.is_empty() {
             bail!("the trace allocates nothing on any device: record one with allocations in it");
         }
@@ -39,7 +42,7 @@ impl Script {
         if devices.len() > 1 {
             order.sort_by_key(|&(device, index)| devices[device as usize].steps[index as usize].time_us);
         }
-        Ok(Self { devices, order, scale })
+        Ok(Self { devices, ordinals, order, scale })
     }
 
     /// All steps in order of time, each with its device.

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 mod bars;
+mod book;
 mod info;
 mod program;
 mod replay;
+mod report;
 mod stress;

@@ -122,7 +122,7 @@ fn people_get_a_table_with_the_traces_name_and_ratio() {
 }
 
 /// Two devices, each with a block that another stream still uses after its free.
-fn two_devices() -> Trace {
+pub fn two_devices() -> Trace {
     let device = |device: u32| {
         let event =
             |time_us, kind, address, mib: u64, stream| Event { time_us, address, size_bytes: mib << 20, stream, kind };

@@ -49,6 +49,14 @@ impl Context {
     }
 }
 
+/// Whether the device has a primary context in this process, made by anybody.
+pub(super) fn is_active(cuda: &Cuda, device: CUdevice) -> Result<bool> {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: both are live places for the answers; `device` came from cuDeviceGet.
+    unsafe { call!(cuda, Verb::Synchronize, cuDevicePrimaryCtxGetState(device, &mut flags, &mut active)) }?;
+    Ok(active != 0)
+}
+
 /// Proof that a device's context is current on this thread and its capture mode relaxed. The verbs
 /// on events and streams are its methods, so that none of them can be called anywhere else.
 pub(super) struct Entered<'a> {

@@ -67,7 +67,7 @@ fn uuid(cuda: &Cuda, device: CUdevice) -> Result<Uuid> {
     Ok(Uuid(uuid.bytes.map(|byte| byte as u8)))
 }
 
-fn attribute(cuda: &Cuda, device: CUdevice, attribute: CUdevice_attribute) -> Result<i32> {
+pub(super) fn attribute(cuda: &Cuda, device: CUdevice, attribute: CUdevice_attribute) -> Result<i32> {
     let mut value = 0;
     // SAFETY: `value` is a live place for the answer.
     unsafe { call!(cuda, Verb::Open, cuDeviceGetAttribute(&mut value, attribute, device)) }?;

@@ -1,7 +1,7 @@
 //! Turns the driver's answers into refusals of the seam: the call's name, the code's name, and what
 //! to do. It knows nothing of devices and sizes; the verbs add those.
 
-use crate::{Error, ErrorKind, Result, Verb};
+use crate::{Error, ErrorKind, Result, Trouble, Verb};
 use stitchpool_cuda_sys::*;
 
 /// Makes one call of the table and names it in the refusal. It stands in an `unsafe` block, like
@@ -25,7 +25,8 @@ pub(super) fn refusal(verb: Verb, call: &'static str, code: CUresult) -> Error {
     let name = code.name().unwrap_or("a code newer than this program");
     let remedy = remedy(verb, kind, code);
     let separator = if remedy.is_empty() { "" } else { "; " };
-    Error::new(verb, kind, format!("{call}: {name} ({}){separator}{remedy}", code.0))
+    let see = trouble(code).map_or_else(String::new, |trouble| format!("; {}", trouble.see()));
+    Error::new(verb, kind, format!("{call}: {name} ({}){separator}{remedy}{see}", code.0))
 }
 
 fn kind(verb: Verb, code: CUresult) -> ErrorKind {
@@ -63,6 +64,21 @@ fn kind(verb: Verb, code: CUresult) -> ErrorKind {
             ErrorKind::Unavailable
         }
         _ => ErrorKind::Unknown,
+    }
+}
+
+/// The usual trouble that only the driver's own code tells of.
+fn trouble(code: CUresult) -> Option<Trouble> {
+    match code {
+        CUDA_ERROR_NO_DEVICE => Some(Trouble::NoDevice),
+        CUDA_ERROR_STUB_LIBRARY => Some(Trouble::NoLibrary),
+        CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER
+        | CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+        | CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => Some(Trouble::OldDriver),
+        CUDA_ERROR_INVALID_CONTEXT | CUDA_ERROR_CONTEXT_IS_DESTROYED | CUDA_ERROR_INVALID_HANDLE => {
+            Some(Trouble::WrongContext)
+        }
+        _ => None,
     }
 }
 

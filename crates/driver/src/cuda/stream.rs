@@ -61,6 +61,38 @@ impl Entered<'_> {
         unsafe { call!(self.cuda, Verb::Copy, cuMemcpyAsync(to.0, from.0, bytes as usize, handle_of(stream))) }
     }
 
+    /// # Safety
+    /// - `stream` is live and belongs to this context.
+    /// - The range stays mapped and open to its device until it is done.
+    pub(super) unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        // SAFETY: the caller answers for all of it.
+        unsafe { call!(self.cuda, Verb::Memset, cuMemsetD8Async(at.0, value, bytes as usize, handle_of(stream))) }
+    }
+
+    /// # Safety
+    /// - The range is mapped and open to this device, and no queued work writes it.
+    pub(super) unsafe fn read(&self, at: Address, into: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller answers for the range; `into` is live, and the call waits until it is written.
+        unsafe { call!(self.cuda, Verb::Read, cuMemcpyDtoH_v2(into.as_mut_ptr().cast(), at.0, into.len())) }
+    }
+
+    /// # Safety
+    /// - The range is mapped and open to this device for writing, and no queued work uses it.
+    pub(super) unsafe fn write(&self, at: Address, from: &[u8]) -> Result<()> {
+        // SAFETY: the caller answers for the range; `from` is live, and was read when the call returns. The
+        // copy to device memory itself may end later on the default stream: `synchronize` waits for it.
+        unsafe { call!(self.cuda, Verb::Write, cuMemcpyHtoD_v2(at.0, from.as_ptr().cast(), from.len())) }?;
+        // SAFETY: a context is current: `self` proves it; the caller answers for captures.
+        unsafe { self.synchronize() }
+    }
+
+    /// # Safety
+    /// - No stream of this context is being captured.
+    pub(super) unsafe fn synchronize(&self) -> Result<()> {
+        // SAFETY: a context is current: `self` proves it; the caller answers for captures.
+        unsafe { call!(self.cuda, Verb::Synchronize, cuCtxSynchronize()) }
+    }
+
     /// A stream that does not wait for the legacy default stream.
     pub(super) fn create_stream(&self) -> Result<RawStream> {
         let mut stream = CUstream::NULL;

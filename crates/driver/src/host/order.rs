@@ -2,7 +2,7 @@
 //! It knows order, not time: what merely happened to run first counts for nothing.
 
 use super::point::{LaneId, Point};
-use crate::RawEvent;
+use crate::{DeviceId, RawEvent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(super) struct Order {
     /// What the CPU has seen done; all that it queues later comes after.
     cpu: Frontier,
     lanes: BTreeMap<LaneId, Frontier>,
+    /// What streams of each device had done that are over, and that a wait for the device has not seen yet.
+    over: BTreeMap<DeviceId, Frontier>,
     events: BTreeMap<u64, Frontier>,
 }
 
@@ -79,8 +81,17 @@ impl Order {
     }
 
     /// The stream is over; what it did stays in the frontiers of others.
-    pub(super) fn drop_lane(&mut self, lane: LaneId) {
-        self.lanes.remove(&lane);
+    pub(super) fn drop_lane(&mut self, device: DeviceId, lane: LaneId) {
+        if let Some(done) = self.lanes.remove(&lane) {
+            self.over.entry(device).or_default().join(&done);
+        }
+    }
+
+    /// The CPU has seen that all of a device's streams that are over are done.
+    pub(super) fn cpu_saw_over(&mut self, device: DeviceId) {
+        if let Some(done) = self.over.remove(&device) {
+            self.cpu.join(&done);
+        }
     }
 
     /// Whether the CPU has seen this done.

@@ -11,7 +11,7 @@ use super::span::Span;
 use super::time::Time;
 use super::timeline::Timeline;
 use super::work::{Use, Work};
-use crate::{Capture, Error, ErrorKind, RawStream, Result, Rights, Tally, Verb};
+use crate::{Capture, DeviceId, Error, ErrorKind, RawStream, Result, Rights, Tally, Verb};
 use std::sync::Arc;
 
 /// The driver's state.
@@ -132,6 +132,40 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Runs all that is queued on a device. While one of its streams is being captured it breaks that, as
+    /// CUDA does.
+    pub(super) fn synchronize(&mut self, device: DeviceId) -> Result<()> {
+        let captured = self.timeline.break_captures(device);
+        if let Some(stream) = captured {
+            return Err(broken(Verb::Synchronize, stream));
+        }
+        self.run_due();
+        for point in self.timeline.ends_of(device) {
+            self.run_until(point).map_err(|stuck| {
+                let detail = format!("stream {} stands still", stuck.value);
+                Error::new(Verb::Synchronize, ErrorKind::Timeout, detail).on(stuck.device)
+            })?;
+            self.timeline.cpu_saw_all(point.lane);
+        }
+        self.timeline.cpu_saw_over(device);
+        Ok(())
+    }
+
+    /// Refuses the CPU's use of a range by a device that may not use it so, or that queued work names.
+    pub(super) fn demand_quiet(&self, verb: Verb, device: DeviceId, span: Span, needs: Rights) -> Result<()> {
+        let refused = |kind, why: String| Err(Error::new(verb, kind, why).on(device).of(span.bytes));
+        let index = self.books.places.index(verb, device)?;
+        if let Some(why) = self.books.mappings.obstacle(span, needs, |mapping| mapping.opened.allows(index, needs)) {
+            return refused(ErrorKind::IllegalAddress, why);
+        }
+        match self.timeline.who_names(span) {
+            Some((lane, word)) => {
+                refused(ErrorKind::InvalidValue, format!("a {word} queued on {} names it", self.timeline.title(lane)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Why a stream's device may not use a range so.

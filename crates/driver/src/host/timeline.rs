@@ -116,6 +116,19 @@ impl Timeline {
         point
     }
 
+    /// The end of each lane of a device that lives.
+    pub(super) fn ends_of(&self, device: DeviceId) -> Vec<Point> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.stream.device == device);
+        lanes.map(|(&lane, last)| Point { lane, number: last.last() }).collect()
+    }
+
+    /// Invalidates every open capture of a device and names one of their streams, if there is any.
+    pub(super) fn break_captures(&mut self, device: DeviceId) -> Option<RawStream> {
+        let lanes = self.lanes.values_mut().filter(|lane| lane.stream.device == device);
+        let captured = lanes.filter(|lane| lane.capture != Capture::None);
+        captured.map(|lane| (lane.capture = Capture::Invalidated, lane.stream).1).last()
+    }
+
     /// The end of all that is queued on a lane so far.
     pub(super) fn end(&self, id: LaneId) -> Point {
         Point { lane: id, number: self.lane(id).last() }
@@ -139,9 +152,10 @@ impl Timeline {
 
     /// Forgets a destroyed lane that has nothing left to do.
     pub(super) fn drop_if_over(&mut self, id: LaneId) {
-        if self.lanes.get(&id).is_some_and(|lane| lane.destroyed && lane.head().is_none()) {
+        let over = self.lanes.get(&id).filter(|lane| lane.destroyed && lane.head().is_none());
+        if let Some(device) = over.map(|lane| lane.stream.device) {
             self.lanes.remove(&id);
-            self.order.iter_mut().for_each(|order| order.drop_lane(id));
+            self.order.iter_mut().for_each(|order| order.drop_lane(device, id));
         }
     }
 
@@ -215,6 +229,11 @@ impl Timeline {
     /// The CPU has seen that all of a lane is done.
     pub(super) fn cpu_saw_all(&mut self, id: LaneId) {
         self.order.iter_mut().for_each(|order| order.cpu_saw_all(id));
+    }
+
+    /// The CPU has seen that all of a device's streams that are over are done.
+    pub(super) fn cpu_saw_over(&mut self, device: DeviceId) {
+        self.order.iter_mut().for_each(|order| order.cpu_saw_over(device));
     }
 
     pub(super) fn events(&self) -> u64 {

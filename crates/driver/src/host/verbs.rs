@@ -6,9 +6,10 @@ use super::state::State;
 use super::work::Work;
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Rights, Verb,
 };
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr;
 use std::time::Duration;
 
 // The ledger checks every pre-condition itself, so the unsafe verbs are as safe as the others here.
@@ -142,6 +143,46 @@ impl Driver for HostDriver {
         })
     }
 
+    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        let on = Span { at: at.0, bytes };
+        self.with(|state| {
+            demand_one_kind(state, on)?;
+            let id = state.uncaptured(Verb::Memset, stream)?;
+            state.queue(id, Work::Set { to: on, value });
+            Ok(())
+        })
+    }
+
+    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        let span = Span { at: at.0, bytes: into.len() as u64 };
+        self.with(|state| {
+            demand_one_kind(state, span)?;
+            state.demand_quiet(Verb::Read, device, span, Rights::Read)?;
+            // SAFETY: `demand_quiet` found every byte mapped and open to the device, and so to this process;
+            // the lock keeps it so. `into` is the caller's own memory.
+            unsafe { ptr::copy(ptr::with_exposed_provenance(at.0 as usize), into.as_mut_ptr(), into.len()) };
+            Ok(())
+        })
+    }
+
+    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        let span = Span { at: at.0, bytes: from.len() as u64 };
+        self.with(|state| {
+            demand_one_kind(state, span)?;
+            state.demand_quiet(Verb::Write, device, span, Rights::ReadWrite)?;
+            // SAFETY: as for `read`, for writing.
+            unsafe { ptr::copy(from.as_ptr(), ptr::with_exposed_provenance_mut(at.0 as usize), from.len()) };
+            Ok(())
+        })
+    }
+
+    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
+        self.with(|state| {
+            state.books.places.index(Verb::Synchronize, device)?;
+            state.synchronize(device)
+        })
+    }
+
     unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
         self.with(|state| state.books.physicals.export(handle))
     }
@@ -156,7 +197,7 @@ impl Driver for HostDriver {
 fn demand_one_kind(state: &State, span: Span) -> Result<()> {
     let refused = |detail: String| Err(Error::new(Verb::Copy, ErrorKind::InvalidValue, detail).of(span.bytes));
     let books = &state.books;
-    if let Some(why) = books.mappings.obstacle(span, crate::Rights::None, |_| true) {
+    if let Some(why) = books.mappings.obstacle(span, Rights::None, |_| true) {
         return refused(why);
     }
     let mut kinds =

@@ -18,6 +18,8 @@ pub(super) enum Work {
     Verify { from: Span, seed: u64 },
     /// Copies bytes.
     Copy { to: Span, from: Span },
+    /// Sets every byte.
+    Set { to: Span, value: u8 },
     /// Nothing, for so long on a clock that lags.
     Delay { micros: u64 },
     /// Looks whether the stream's device could use the range so.
@@ -38,7 +40,7 @@ impl Work {
         let read = |span| Some(Use { span, needs: Rights::Read });
         let all = match *self {
             Self::Record | Self::Wait(_) | Self::Delay { .. } => [None, None],
-            Self::Fill { to, .. } => [write(to), None],
+            Self::Fill { to, .. } | Self::Set { to, .. } => [write(to), None],
             Self::Verify { from, .. } => [read(from), None],
             Self::Copy { to, from } => [write(to), read(from)],
             Self::Touch { on, needs } => [Some(Use { span: on, needs }), None],
@@ -59,6 +61,7 @@ impl Work {
             Self::Fill { .. } => "fill",
             Self::Verify { .. } => "verify",
             Self::Copy { .. } => "copy",
+            Self::Set { .. } => "memset",
             Self::Delay { .. } => "delay",
             Self::Touch { .. } => "touch",
         }
@@ -83,6 +86,8 @@ impl Work {
                 // SAFETY: `uses` names both; `ptr::copy` allows aliases of one memory to meet.
                 unsafe { ptr::copy(source, target, to.bytes as usize) }
             }
+            // SAFETY: `uses` names `to` for writing.
+            Self::Set { to, value } => unsafe { ptr::write_bytes(words(to).cast::<u8>(), value, to.bytes as usize) },
         }
     }
 }

@@ -1,11 +1,15 @@
 //! A capture by another thread, in the strictest mode: which verbs leave it as it is.
 
-use crate::rig::{FIRST, PATIENCE, Rig};
+use crate::rig::{FIRST, PATIENCE, Rig, refused};
 use std::sync::mpsc;
 use stitchpool_cuda_sys::{CU_STREAM_CAPTURE_MODE_GLOBAL, CUDA_SUCCESS, CUcontext, CUdevice, CUgraph, CUstream, Cuda};
-use stitchpool_driver::{Capture, RawStream};
+use stitchpool_driver::{Capture, ErrorKind, RawStream};
 
-rows!(cuda_only: a_global_capture_of_another_thread_stays_valid);
+rows!(cuda_only:
+    a_global_capture_of_another_thread_stays_valid,
+    synchronize_is_refused_while_a_stream_of_the_device_is_captured_and_breaks_that,
+    synchronize_makes_no_context,
+);
 
 fn a_global_capture_of_another_thread_stays_valid(rig: &Rig) {
     let (captured, other) = (rig.stream(FIRST), rig.stream(FIRST));
@@ -28,6 +32,29 @@ fn a_global_capture_of_another_thread_stays_valid(rig: &Rig) {
     });
     // SAFETY: the stream lives.
     assert_eq!(unsafe { rig.driver.capture(captured) }, Ok(Capture::None));
+}
+
+fn synchronize_is_refused_while_a_stream_of_the_device_is_captured_and_breaks_that(rig: &Rig) {
+    let captured = rig.stream(FIRST);
+    let open = Open::begin(captured);
+    refused(rig.synchronize(FIRST), &[ErrorKind::Capture]);
+    assert!(!open.end(), "the capture was still valid");
+    rig.synchronize(FIRST).unwrap();
+}
+
+fn synchronize_makes_no_context(rig: &Rig) {
+    let cuda = Cuda::open().unwrap();
+    for (device, ordinal) in rig.driver.devices().unwrap().into_iter().zip(0..) {
+        let active = || {
+            let (mut flags, mut active) = (0, 0);
+            // SAFETY: both are live places for the answers, and the device exists.
+            assert_eq!(unsafe { (cuda.cuDevicePrimaryCtxGetState)(ordinal, &mut flags, &mut active) }, CUDA_SUCCESS);
+            active
+        };
+        let before = active();
+        rig.synchronize(device.id).unwrap();
+        assert_eq!(active(), before, "{}", device.id);
+    }
 }
 
 fn use_every_verb(rig: &Rig, other: RawStream, pending: stitchpool_driver::RawEvent) {

@@ -18,6 +18,7 @@ macro_rules! rows {
 }
 
 mod addresses;
+mod bytes;
 mod capture;
 mod copies;
 mod mappings;

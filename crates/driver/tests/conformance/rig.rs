@@ -238,6 +238,29 @@ impl<'a> Rig<'a> {
         unsafe { self.driver.copy(stream, to, from, granules * self.granule) }
     }
 
+    pub(crate) fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        // SAFETY: see above.
+        unsafe { self.driver.memset(stream, at, bytes, value) }
+    }
+
+    /// What the process reads by a device.
+    pub(crate) fn bytes(&self, device: DeviceId, at: Address, bytes: u64) -> Result<Vec<u8>> {
+        let mut found = vec![0; bytes as usize];
+        // SAFETY: see above.
+        unsafe { self.driver.read(device, at, &mut found) }.map(|()| found)
+    }
+
+    /// What the process writes by a device.
+    pub(crate) fn put(&self, device: DeviceId, at: Address, bytes: &[u8]) -> Result<()> {
+        // SAFETY: see above.
+        unsafe { self.driver.write(device, at, bytes) }
+    }
+
+    pub(crate) fn synchronize(&self, device: DeviceId) -> Result<()> {
+        // SAFETY: see above.
+        unsafe { self.driver.synchronize(device) }
+    }
+
     pub(crate) fn finish_stream(&self, stream: RawStream) {
         // SAFETY: see above.
         unsafe { self.kernels.finish_stream(stream) }.unwrap();

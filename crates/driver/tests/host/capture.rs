@@ -45,11 +45,17 @@ fn what_a_capture_does_not_stand_is_refused_and_breaks_it() {
     let event = bench.record(bench.stream()).unwrap();
     // SAFETY: the driver checks everything.
     let copy = |stream| unsafe { bench.0.copy(stream, to, at, GRANULE) };
-    let calls: [&dyn Fn(RawStream) -> stitchpool_driver::Result<()>; 4] = [
+    // SAFETY: as above.
+    let set = |stream| unsafe { bench.0.memset(stream, at, GRANULE, 1) };
+    // SAFETY: as above.
+    let all = |stream: RawStream| unsafe { bench.0.synchronize(stream.device) };
+    let calls: [&dyn Fn(RawStream) -> stitchpool_driver::Result<()>; 6] = [
         &|stream| bench.record(stream).map(drop),
         &|stream| bench.wait(stream, event),
         &|stream| bench.finish_stream(stream),
         &copy,
+        &set,
+        &all,
     ];
     for call in calls {
         let stream = bench.stream();

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, FIRST, GRANULE, with_streams};
 use stitchpool_driver::host::StreamMode;
-use stitchpool_driver::{ErrorKind, Kernels, RawStream, Rights};
+use stitchpool_driver::{DeviceId, Driver, ErrorKind, Kernels, RawStream, Rights, pattern_word};
 
 fn bench() -> Bench {
     with_streams(StreamMode::ByHand)
@@ -81,6 +81,43 @@ fn finish_runs_what_the_event_needs_and_nothing_else() {
     assert_eq!(bench.checked(), (GRANULE, 0));
     let left = [one, two, three, four].map(|stream| bench.0.queued(stream).unwrap());
     assert_eq!(left, [1, 1, 0, 1]);
+}
+
+#[test]
+fn synchronize_runs_all_of_a_device_and_what_that_waits_for() {
+    let bench = bench();
+    let second = DeviceId(1);
+    let (here, there) = (bench.stream(), bench.0.create_stream(second).unwrap());
+    let at = bench.buffer(1);
+    bench.fill(here, at, 1);
+    bench.wait(there, bench.record(here).unwrap()).unwrap();
+    bench.fill(here, at, 2);
+    // SAFETY: the driver checks the device.
+    let synchronize = |device| unsafe { bench.0.synchronize(device) };
+    synchronize(second).unwrap();
+    assert_eq!([here, there].map(|stream| bench.0.queued(stream).unwrap()), [1, 0]);
+    synchronize(FIRST).unwrap();
+    assert_eq!(bench.0.queued(here), Ok(0));
+    bench.delay(here, 1);
+    bench.0.stall(here, true).unwrap();
+    assert_eq!(synchronize(FIRST).unwrap_err().kind, ErrorKind::Timeout);
+}
+
+#[test]
+fn the_process_touches_no_bytes_that_queued_work_names() {
+    let bench = bench();
+    let (at, stream) = (bench.buffer(2), bench.stream());
+    bench.fill(stream, at, 1);
+    let mut found = [0; 8];
+    // SAFETY: the driver checks everything.
+    unsafe {
+        assert_eq!(bench.0.read(FIRST, at, &mut found).unwrap_err().kind, ErrorKind::InvalidValue);
+        assert_eq!(bench.0.write(FIRST, at, &found).unwrap_err().kind, ErrorKind::InvalidValue);
+        bench.0.read(FIRST, at + GRANULE, &mut found).unwrap();
+        bench.0.run(stream).unwrap();
+        bench.0.read(FIRST, at, &mut found).unwrap();
+    }
+    assert_eq!(u64::from_le_bytes(found), pattern_word(1, 0));
 }
 
 #[test]

@@ -159,6 +159,17 @@ fn reserved_bytes_count_back_from_the_end() {
 }
 
 #[test]
+fn reserved_bytes_are_told_from_the_beginning_and_after_each_change() {
+    let events = [(SegmentAlloc, 0, 100, 0), (Alloc, 8, 4, 0), (SegmentFree, 0, 40, 0), (SegmentUnmap, 0, 80, 0)];
+    let bytes =
+        |segments| device(&events, segments).reserved_over_time().iter().map(|held| held.bytes).collect::<Vec<_>>();
+    // 20 more were given back than taken, so they had been there.
+    assert_eq!(bytes(vec![]), [20, 120, 80, 0]);
+    assert_eq!(bytes(vec![segment(0, 0, &[(512, BlockState::Inactive)])]), [532, 632, 592, 512]);
+    assert!(device(&[(Alloc, 0, 1, 0)], vec![]).reserved_over_time().is_empty());
+}
+
+#[test]
 fn sizes_that_add_up_past_64_bits_do_not_wrap() {
     let steps = steps(&[
         (Alloc, 1, u64::MAX, 0),

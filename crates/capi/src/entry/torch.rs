@@ -1,0 +1,169 @@
+//! The functions that PyTorch's pluggable allocator calls. They use the process's pool, and have the
+//! signatures that PyTorch demands: no status, so a refusal is null, or an exception where that was set up.
+
+use crate::boundary::{PoolHandle, answer};
+use crate::open_pool::{OpenPool, POOLS};
+use crate::place::Place;
+use crate::pointer::{address_of, pointer_to, value_of};
+use crate::process_pool::{self, Raise, note, note_unknown_free};
+use crate::refusal::{Refusal, Result};
+use crate::shape::device_of;
+use crate::status::Status;
+use std::ffi::{CString, c_void};
+use stitchpool_driver::{Capture, DeviceId, RawStream};
+use stitchpool_pool::Request;
+
+/// Allocates for a stream of PyTorch's; null for 0 bytes, and where that is refused.
+///
+/// # Safety
+/// - `raw_stream` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_malloc(bytes: usize, device: i32, raw_stream: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller answers for the stream.
+    unsafe { malloc(bytes, device, raw_stream, false) }
+}
+
+/// The same for a process that has no other allocator: a refusal is raised, where that was set up, and a
+/// stream that is being captured is refused.
+///
+/// # Safety
+/// - `raw_stream` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn stitchpool_torch_malloc_or_raise(
+    bytes: usize,
+    device: i32,
+    raw_stream: *mut c_void,
+) -> *mut c_void {
+    // SAFETY: the caller answers for the stream.
+    let address = unsafe { malloc(bytes, device, raw_stream, true) };
+    if address.is_null()
+        && bytes > 0
+        && let Some(raise) = process_pool::raise()
+    {
+        let words = CString::new(process_pool::last_refusal().replace('\0', "")).unwrap_or_default();
+        // SAFETY: `stitchpool_torch_raise_with` demands that it may be called so. The words are dropped
+        // while the exception passes.
+        unsafe { raise(c"stitchpool".as_ptr(), c"stitchpool".as_ptr(), 0, words.as_ptr()) };
+    }
+    address
+}
+
+/// Frees a block in its own stream's order. A pointer that the pool does not know is a line on stderr.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_free(
+    address: *mut c_void,
+    _bytes: usize,
+    _device: i32,
+    _raw_stream: *mut c_void,
+) {
+    let _ = answer(|| {
+        if address.is_null() {
+            return Ok(());
+        }
+        let freed = in_process_pool(|open| Ok(open.pool.free(address_of(address))?));
+        freed.inspect_err(note_unknown_free)
+    });
+}
+
+/// The block is used on this stream too, which is one of the block's own device.
+///
+/// # Safety
+/// - `raw_stream` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_record_stream(address: *mut c_void, raw_stream: *mut c_void) {
+    let _ = answer(|| {
+        if address.is_null() {
+            return Ok(());
+        }
+        let recorded = in_process_pool(|open| {
+            let device = open.pool.segments(address_of(address), 1)?.first().map(|segment| segment.device);
+            // SAFETY: the caller says that the stream is live.
+            let stream = unsafe { open.raw_stream(device.unwrap_or(DeviceId(0)), value_of(raw_stream)) }?;
+            Ok(open.pool.record_use(address_of(address), stream.id)?)
+        });
+        recorded.inspect_err(note)
+    });
+}
+
+/// Gives back to the driver what is wholly free and past every stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn stitchpool_torch_empty_cache() {
+    let _ = answer(|| in_process_pool(|open| Ok(drop(open.pool.trim()))));
+}
+
+/// Says how a refusal of `stitchpool_torch_malloc_or_raise` becomes an exception; null: it does not.
+///
+/// # Safety
+/// - `raise` may be called on any thread until it was replaced.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_raise_with(raise: Option<Raise>) -> Status {
+    answer(|| {
+        process_pool::raise_with(raise);
+        Ok(())
+    })
+}
+
+/// The pool of this process; opens it if it is not there yet.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_pool(pool: *mut *mut PoolHandle) -> Status {
+    answer(|| {
+        // SAFETY: the caller answers for `pool`.
+        let place = unsafe { Place::of(pool, "pool") }?;
+        place.put(std::ptr::without_provenance_mut(process_pool::handle()?));
+        Ok(())
+    })
+}
+
+fn in_process_pool<R>(body: impl FnOnce(&OpenPool) -> Result<R>) -> Result<R> {
+    POOLS.with(process_pool::handle()?, body)
+}
+
+/// # Safety
+/// - `raw_stream` is live.
+unsafe fn malloc(bytes: usize, device: i32, raw_stream: *mut c_void, is_alone: bool) -> *mut c_void {
+    let mut address = std::ptr::null_mut();
+    if bytes == 0 {
+        return address;
+    }
+    let _ = answer(|| {
+        let served = in_process_pool(|open| {
+            let (device, value) = (device_of(device)?, value_of(raw_stream));
+            if is_alone {
+                // SAFETY: the caller says that the stream is live.
+                unsafe { demand_no_capture(open, device, value) }?;
+            }
+            // SAFETY: as above.
+            let stream = unsafe { open.raw_stream(device, value) }?;
+            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id))?)
+        });
+        address = pointer_to(served.inspect_err(note)?.address);
+        Ok(())
+    });
+    address
+}
+
+/// A captured graph uses its memory at every replay; the pool would give it to others in between.
+///
+/// # Safety
+/// - `value` names a live stream of the device's primary context.
+unsafe fn demand_no_capture(open: &OpenPool, device: DeviceId, value: u64) -> Result<()> {
+    // The default streams, which are never captured.
+    if value <= 2 {
+        return Ok(());
+    }
+    // SAFETY: the caller answers for the stream.
+    match unsafe { open.driver().capture(RawStream { device, value }) }? {
+        Capture::None => Ok(()),
+        _ => {
+            let words = "memory was asked for on a stream that is being captured: graphs need the full backend, \
+                         or a torch.cuda.MemPool of this pool";
+            Err(Refusal::new(Status::Capture, words))
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A pool of the C interface for callers in Rust that share it with C: one pool, whoever names it.
+
+use crate::fork;
+use crate::open_pool::{OpenPool, POOLS};
+use crate::process_pool;
+use crate::refusal::{Refusal, Result};
+use crate::status::Status;
+use std::sync::Arc;
+use stitchpool_driver::{DeviceId, Driver};
+use stitchpool_pool::{Pool, Settings, StreamId};
+
+/// A pool by its handle. It may be closed at any time; every call says so then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedPool {
+    handle: usize,
+}
+
+impl SharedPool {
+    /// Makes a pool.
+    ///
+    /// # Errors
+    /// The pool's, when the settings cannot be or the driver refuses; or too many are open.
+    pub fn open(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
+        fork::prepare();
+        Ok(Self { handle: POOLS.open(OpenPool::new(driver, settings)?)? })
+    }
+
+    /// The pool of this process for PyTorch, opened on CUDA if it is not there yet.
+    ///
+    /// # Errors
+    /// As [`SharedPool::open`], and the driver's where it does not open.
+    pub fn of_process() -> Result<Self> {
+        Ok(Self { handle: process_pool::handle()? })
+    }
+
+    /// Makes this the pool of this process for PyTorch, to the end of the process.
+    ///
+    /// # Errors
+    /// There is one already.
+    pub fn adopt(self) -> Result<()> {
+        process_pool::adopt(self.handle)
+    }
+
+    pub(crate) const fn of(handle: usize) -> Self {
+        Self { handle }
+    }
+
+    /// What C calls it: a `stitchpool_pool *`.
+    #[must_use]
+    pub const fn handle(self) -> usize {
+        self.handle
+    }
+
+    /// Does something with the pool, which stays open meanwhile.
+    ///
+    /// # Errors
+    /// It was closed, or belongs to the process that this one was forked from.
+    pub fn with<R>(self, body: impl FnOnce(&Pool) -> R) -> Result<R> {
+        POOLS.with(self.handle, |open| Ok(body(&open.pool)))
+    }
+
+    /// The stream that a driver's handle value means now; registers it if it is new.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`], the driver's, or the pool's when it is new.
+    ///
+    /// # Safety
+    /// - `value` names a live stream of the device's primary context.
+    pub unsafe fn stream(self, device: i32, value: u64) -> Result<StreamId> {
+        // SAFETY: the caller answers for the stream.
+        POOLS.with(self.handle, |open| Ok(unsafe { open.raw_stream(device_of(device)?, value) }?.id))
+    }
+
+    /// Nothing more will be queued on the stream.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`]; the stream is not registered; or the driver's.
+    ///
+    /// # Safety
+    /// - As for [`SharedPool::stream`].
+    pub unsafe fn retire(self, device: i32, value: u64) -> Result<()> {
+        // SAFETY: the caller answers for the stream.
+        POOLS.with(self.handle, |open| unsafe { open.retire_raw(device_of(device)?, value) })
+    }
+
+    /// Closes it after its streams have done what is queued, and gives everything back.
+    ///
+    /// # Errors
+    /// Blocks are live, a stream does not finish, or a call is under way; the pool is as before then.
+    pub fn close(self) -> Result<()> {
+        process_pool::may_go(self.handle)?;
+        POOLS.with(self.handle, |open| {
+            open.may_go()?;
+            // All is given back while a refusal can still be told and the pool still be used.
+            open.pool.trim_and_wait()?;
+            Ok(())
+        })?;
+        POOLS.close(self.handle, OpenPool::may_go).map(drop)
+    }
+
+    /// Closes it whatever is live. Memory that may be in use is left standing.
+    ///
+    /// # Errors
+    /// A call is under way.
+    pub fn leave(self) -> Result<()> {
+        process_pool::may_go(self.handle)?;
+        POOLS.close(self.handle, |_| Ok(())).map(drop)
+    }
+}
+
+/// The device that a number means: an ordinal of the driver's, or -1 for the host as a place for memory.
+///
+/// # Errors
+/// No device could have that number.
+pub fn device_of(number: i32) -> Result<DeviceId> {
+    crate::shape::device_of(number)
+}
+
+/// The number of a device.
+#[must_use]
+pub fn number_of(device: DeviceId) -> i32 {
+    crate::shape::number_of(device)
+}
+
+/// Refuses to close a pool that stays to the end of the process.
+pub(crate) fn stays() -> Refusal {
+    Refusal::new(Status::InUse, "this is the pool of the process for PyTorch: it stays until the process ends")
+}

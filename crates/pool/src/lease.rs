@@ -1,0 +1,129 @@
+//! Leases: what is about to be launched keeps its block in place although no GPU work names it yet.
+
+use crate::arena::Wakefulness;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::heap::Tenant;
+use crate::holds;
+use crate::mapper::Mapper;
+use crate::pool::Pool;
+use crate::request::{Block, StreamId};
+use crate::unit::bytes_of;
+use std::sync::Arc;
+use stitchpool_driver::Address;
+
+/// A token that keeps a block mapped: whoever has read its address and not launched yet takes one.
+///
+/// The block may be freed meanwhile; the free takes effect when its last lease and view are gone. While
+/// it is held it is not suspended, moved or evicted, and no right on it is lowered. Dropped, the lease
+/// says that nothing was launched but on the streams that it was told of. It keeps its pool alive.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use stitchpool_driver::host::{HostConfig, HostDriver};
+/// # use stitchpool_driver::{DeviceId, RawStream};
+/// # use stitchpool_pool::{Pool, Request, Settings};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = Pool::new(HostDriver::new(HostConfig::default())?, Settings::default())?;
+/// let stream = pool.register(RawStream { device: DeviceId(0), value: 0 })?;
+/// let block = pool.alloc(&Request::new(4 << 20, stream))?;
+/// let lease = pool.lease(block.address)?;
+/// pool.free(block.address)?; // another thread is done with it
+/// // ... the work that was prepared is launched on `stream`, and then:
+/// lease.end_on(stream).map_err(|(error, _)| error)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Lease {
+    pool: Pool,
+    heap: u32,
+    block: Block,
+    /// The streams whose work uses the block by now.
+    clocks: Vec<Arc<Clock>>,
+}
+
+impl Pool {
+    /// Takes a lease of the live block at `address`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownAddress`], [`Error::Asleep`], or [`Error::Busy`].
+    pub fn lease(&self, address: Address) -> Result<Lease> {
+        let engine = &*self.engine;
+        // What suspends and moves memory has this lock, so it sees the lease, or the lease sees it.
+        let mapper = engine.mapper.lock();
+        let heap = engine.heap_of(address)?;
+        let mut core = heap.core.lock();
+        let (Some(units), Some(tenant)) = (core.units_at(address.0), core.tenant.clone()) else {
+            drop(core);
+            return Err(engine.unknown(address));
+        };
+        let block = Block { address, bytes: bytes_of(units) };
+        demand_awake(&mapper, &tenant, block)?;
+        core.hold(address.0);
+        Ok(Lease { pool: self.clone(), heap: heap.index, block, clocks: Vec::new() })
+    }
+}
+
+impl Lease {
+    /// The block's first address.
+    #[must_use]
+    pub const fn address(&self) -> Address {
+        self.block.address
+    }
+
+    /// The block's length in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.block.bytes
+    }
+
+    /// Notes that work on `stream` uses the block: what is queued there until the lease ends.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`], or [`Error::NoRights`].
+    pub fn record_use(&mut self, stream: StreamId) -> Result<()> {
+        let engine = &*self.pool.engine;
+        let clock = engine.registry.clock(stream.serial, stream.home)?;
+        engine.may_use(engine.heap_of(self.block.address)?, self.block.address, &clock)?;
+        holds::add(&mut self.clocks, &clock);
+        Ok(())
+    }
+
+    /// Ends it: the work that it was taken for is queued on `stream` by now.
+    ///
+    /// # Errors
+    /// As [`Lease::record_use`], with the lease back.
+    pub fn end_on(mut self, stream: StreamId) -> std::result::Result<(), (Error, Self)> {
+        match self.record_use(stream) {
+            Ok(()) => Ok(()),
+            Err(error) => Err((error, self)),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let engine = &*self.pool.engine;
+        let Some(heap) = engine.registry.heap(self.heap) else { return };
+        let freed = heap.core.lock().let_go(self.block.address.0, &self.clocks);
+        if freed {
+            engine.tick(heap);
+        }
+    }
+}
+
+/// Refuses a block that has no memory now, or that is being moved.
+pub(crate) fn demand_awake(mapper: &Mapper, tenant: &Tenant, block: Block) -> Result<()> {
+    let arena = mapper.arenas.get(tenant.key.arena)?;
+    match arena.wakefulness {
+        Wakefulness::Awake => {}
+        Wakefulness::Moving => return Err(Error::Busy { what: arena.title() }),
+        Wakefulness::Asleep => return Err(Error::Asleep { what: arena.title() }),
+    }
+    let (start, end) = (block.address, block.address + block.bytes);
+    if mapper.slots_over(start, end).any(|slot| slot.current().is_none()) {
+        return Err(Error::Asleep { what: format!("the block at {start}") });
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Rights that were asked for a chain or for parts of it, over what its heap gives. It opens nothing.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use stitchpool_driver::{Address, Grant, Rights};
+
+/// What was asked of one chain; what was asked last counts. Whatever maps memory there asks
+/// [`Overrides::at`] who gets rights on it, so rights outlive the memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overrides {
+    /// For all of the chain, also for what it grows by.
+    whole: Vec<Grant>,
+    /// Over `whole`: the end and the grants of each part, by its start. Parts do not overlap.
+    parts: BTreeMap<u64, (u64, Vec<Grant>)>,
+}
+
+impl Overrides {
+    /// Who gets rights on a mapping at `at`, where the heap gives `given`.
+    pub(crate) fn at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
+        if self.whole.is_empty() && self.parts.is_empty() {
+            return given.clone();
+        }
+        let part = self.parts.range(..=at.0).next_back().filter(|(_, (end, _))| *end > at.0);
+        let whole = over(given, &self.whole);
+        part.map_or_else(|| positive(&whole), |(_, (_, grants))| positive(&over(&whole, grants)))
+    }
+
+    /// From now on these grants hold on all of the chain.
+    pub(crate) fn set_whole(&mut self, grants: &[Grant]) {
+        self.whole = over(&self.whole, grants);
+        self.forget_in_parts(grants);
+    }
+
+    /// From now on these grants hold on a part.
+    pub(crate) fn set(&mut self, part: Range<u64>, grants: &[Grant]) {
+        self.cut(part.start);
+        self.cut(part.end);
+        let mut gaps = Vec::new();
+        let mut at = part.start;
+        for (&start, (end, known)) in self.parts.range_mut(part.clone()) {
+            gaps.push(at..start);
+            at = *end;
+            *known = over(known, grants);
+        }
+        gaps.push(at..part.end);
+        for gap in gaps.into_iter().filter(|gap| !gap.is_empty()) {
+            self.parts.insert(gap.start, (gap.end, grants.to_vec()));
+        }
+    }
+
+    /// What was asked for these devices does not count any more.
+    pub(crate) fn forget(&mut self, grants: &[Grant]) {
+        self.whole.retain(|known| !names(grants, known));
+        self.forget_in_parts(grants);
+    }
+
+    fn forget_in_parts(&mut self, grants: &[Grant]) {
+        self.parts.retain(|_, (_, part)| {
+            part.retain(|known| !names(grants, known));
+            !part.is_empty()
+        });
+    }
+
+    /// Makes `at` a border between parts.
+    fn cut(&mut self, at: u64) {
+        let Some((_, (end, grants))) = self.parts.range_mut(..at).next_back().filter(|(_, (end, _))| *end > at) else {
+            return;
+        };
+        let tail = (*end, grants.clone());
+        *end = at;
+        self.parts.insert(at, tail);
+    }
+}
+
+/// Grants by device, each once: those of `above`, and of `below` what they leave.
+pub(crate) fn over(below: &[Grant], above: &[Grant]) -> Vec<Grant> {
+    let by_device: BTreeMap<_, _> = below.iter().chain(above).map(|grant| (grant.device, *grant)).collect();
+    by_device.into_values().collect()
+}
+
+/// Grants of something: what nobody is given, a new mapping has not.
+pub(crate) fn positive(grants: &[Grant]) -> Arc<[Grant]> {
+    grants.iter().copied().filter(|grant| grant.rights != Rights::None).collect()
+}
+
+fn names(grants: &[Grant], known: &Grant) -> bool {
+    grants.iter().any(|grant| grant.device == known.device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use stitchpool_driver::DeviceId;
+
+    const PLACES: u64 = 24;
+
+    #[derive(Clone, Debug)]
+    enum Ask {
+        Whole,
+        Part(Range<u64>),
+        Forget,
+    }
+
+    fn grants() -> impl Strategy<Value = Vec<Grant>> {
+        let rights = prop::sample::select(vec![Rights::None, Rights::Read, Rights::ReadWrite]);
+        let one = (0..4_u16, rights).prop_map(|(device, rights)| Grant { device: DeviceId(device), rights });
+        prop::collection::vec(one, 1..4).prop_map(|grants| over(&[], &grants))
+    }
+
+    fn asks() -> impl Strategy<Value = (Ask, Vec<Grant>)> {
+        let part = (0..PLACES, 1..8_u64).prop_map(|(start, length)| Ask::Part(start..(start + length).min(PLACES)));
+        (prop_oneof![1 => Just(Ask::Whole), 5 => part, 1 => Just(Ask::Forget)], grants())
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_asked_last_counts_at_every_place(given in grants(), asks in prop::collection::vec(asks(), 0..40)) {
+            let given = positive(&given);
+            let (mut overrides, mut shadow) = (Overrides::default(), vec![given.to_vec(); PLACES as usize]);
+            for (ask, grants) in asks {
+                match ask {
+                    Ask::Whole => {
+                        overrides.set_whole(&grants);
+                        shadow.iter_mut().for_each(|place| *place = over(place, &grants));
+                    }
+                    Ask::Part(part) => {
+                        overrides.set(part.clone(), &grants);
+                        part.for_each(|at| shadow[at as usize] = over(&shadow[at as usize], &grants));
+                    }
+                    Ask::Forget => {
+                        overrides.forget(&grants);
+                        for place in &mut shadow {
+                            place.retain(|known| !names(&grants, known));
+                            let again = given.iter().filter(|known| names(&grants, known)).copied();
+                            *place = over(place, &again.collect::<Vec<_>>());
+                        }
+                    }
+                }
+                for at in 0..PLACES {
+                    prop_assert_eq!(overrides.at(Address(at), &given), positive(&shadow[at as usize]));
+                }
+                let ends: Vec<u64> = overrides.parts.values().map(|(end, _)| *end).collect();
+                let starts: Vec<u64> = overrides.parts.keys().copied().collect();
+                prop_assert!(starts.iter().skip(1).zip(&ends).all(|(start, end)| start >= end));
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What an operation on memory that stays at its address is about: all of a pool, an arena, a block or a
+//! range. It moves nothing.
+
+use crate::arena::{ArenaId, Wakefulness};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::heap::Heap;
+use crate::mapper::Mapper;
+use std::ops::Range;
+use stitchpool_driver::{Address, DeviceId};
+
+/// What an operation is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scope {
+    /// Every block of the pool.
+    All,
+    /// Every block of an arena.
+    Arena(ArenaId),
+    /// The block at this address, which has handles of its own.
+    Block(Address),
+    /// Parts of one exclusive or growable block, whole handles.
+    Range {
+        /// Where it begins.
+        address: Address,
+        /// How long it is.
+        bytes: u64,
+    },
+}
+
+/// A scope as it stands in the pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Ground {
+    /// Indices of the heaps concerned.
+    pub(crate) heaps: Vec<u32>,
+    /// The arenas concerned as a whole; none where the scope is a range.
+    pub(crate) arenas: Vec<ArenaId>,
+    /// Slots outside it are not concerned.
+    pub(crate) span: Range<u64>,
+    /// What errors call it.
+    pub(crate) title: String,
+}
+
+impl Engine {
+    /// What a scope is made of now.
+    pub(crate) fn ground(&self, mapper: &Mapper, scope: Scope) -> Result<Ground> {
+        let arenas: Vec<ArenaId> = match scope {
+            Scope::All => mapper.arenas.ids().collect(),
+            Scope::Arena(arena) => vec![arena],
+            Scope::Block(address) => {
+                let heap = self.heap_of(address)?;
+                let block = heap.core.lock().block_at(address.0).filter(|block| block.start == address.0);
+                let block = block.ok_or_else(|| self.unknown(address))?;
+                return self.ground_of_range(mapper, address, block.bytes());
+            }
+            Scope::Range { address, bytes } => return self.ground_of_range(mapper, address, bytes),
+        };
+        let title = match arenas.as_slice() {
+            [only] => mapper.arenas.get(*only)?.title(),
+            _ => "the pool".into(),
+        };
+        for arena in &arenas {
+            if mapper.arenas.get(*arena)?.wakefulness == Wakefulness::Moving {
+                return Err(Error::Busy { what: mapper.arenas.get(*arena)?.title() });
+            }
+        }
+        let belongs = |heap: &&Heap| {
+            let core = heap.core.lock();
+            core.tenant.as_ref().is_some_and(|tenant| arenas.contains(&tenant.key.arena))
+        };
+        let heaps = self.registry.heaps().filter(belongs).map(|heap| heap.index).collect();
+        Ok(Ground { heaps, arenas, span: 0..u64::MAX, title })
+    }
+
+    /// What is said of a scope of which nothing is awake.
+    pub(crate) fn asleep(&self, scope: Scope) -> Error {
+        match self.ground(&self.mapper.lock(), scope) {
+            Ok(ground) => Error::Asleep { what: ground.title },
+            Err(error) => error,
+        }
+    }
+
+    fn ground_of_range(&self, mapper: &Mapper, address: Address, bytes: u64) -> Result<Ground> {
+        let heap = self.heap_of(address)?;
+        let out_of_range = || Error::OutOfRange { address, bytes, end: address };
+        let end = address.checked_add(bytes).filter(|_| bytes > 0).ok_or_else(out_of_range)?;
+        let is_exclusive = heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.exclusive);
+        let chain = mapper.chain_holding(address.0).ok_or_else(|| self.unknown(address))?;
+        let borders = [address, end].map(|border| {
+            let slots = chain.slots();
+            slots.iter().any(|slot| slot.at() == border || slot.end() == border)
+        });
+        if !is_exclusive || borders != [true, true] {
+            return Err(Error::Shared { address });
+        }
+        let title = format!("the block at {address}");
+        Ok(Ground { heaps: vec![heap.index], arenas: Vec::new(), span: address.0..end.0, title })
+    }
+
+    /// The heaps of an arena.
+    pub(crate) fn heaps_of(&self, arena: ArenaId) -> impl Iterator<Item = &Heap> {
+        let belongs = move |heap: &&Heap| heap.core.lock().tenant.as_ref().is_some_and(|it| it.key.arena == arena);
+        self.registry.heaps().filter(belongs)
+    }
+
+    /// The heaps of a ground.
+    pub(crate) fn heaps_on<'a>(&'a self, ground: &'a Ground) -> impl Iterator<Item = &'a Heap> {
+        ground.heaps.iter().filter_map(|&index| self.registry.heap(index))
+    }
+
+    /// The GPUs that have rights on a ground.
+    pub(crate) fn users_of(&self, ground: &Ground) -> Vec<DeviceId> {
+        let mut users = Vec::new();
+        for heap in self.heaps_on(ground) {
+            let core = heap.core.lock();
+            let grants = core.tenant.iter().flat_map(|tenant| tenant.grants.iter());
+            users.extend(grants.map(|grant| grant.device).filter(|device| !device.is_host()));
+        }
+        users.sort_unstable();
+        users.dedup();
+        users
+    }
+}

@@ -1,0 +1,290 @@
+//! Puts other memory behind addresses: migrates blocks to another device, and exchanges what stands behind
+//! two ranges. A transaction: until the commit every old handle is kept, and a refusal maps it again.
+
+use crate::arena::Wakefulness;
+use crate::backup::Content;
+use crate::chain::Slot;
+use crate::courier::{Courier, Load};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::mapper::Mapper;
+use crate::scope::{Ground, Scope};
+use crate::sleep::{BATCH_BYTES, Bed, refuse_pinned};
+use std::sync::Arc;
+use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
+use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, Link, Rights};
+
+/// What a migration has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Migrated {
+    /// Memory that was taken on the new device, in bytes, and given back elsewhere.
+    pub moved_bytes: u64,
+    /// Content that was copied, in bytes.
+    pub copied_bytes: u64,
+}
+
+/// A slot that gets other memory.
+struct Change {
+    bed: Bed,
+    old: Arc<PhysicalHandle>,
+    new: Arc<PhysicalHandle>,
+}
+
+impl Engine {
+    /// Moves the memory of a scope to `device`; addresses, content and rights stay.
+    pub(crate) fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
+        self.known_device(device)?;
+        let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
+            return Err(self.asleep(scope));
+        };
+        let outcome = self.with_notice(&[&ground], || self.move_all(&ground, device));
+        if outcome.is_ok() {
+            self.after_return(&self.segments_on(&[&ground]));
+        }
+        self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        outcome
+    }
+
+    fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
+        let users = self.users_of(ground);
+        self.await_all(&users)?;
+        let mut mapper = self.mapper.lock();
+        self.quiesce(&mut mapper, &users, "migrate")?;
+        refuse_pinned(&mapper, ground)?;
+        for &user in &users {
+            if self.origin.driver().link(user, device)? == Link::None {
+                return Err(Error::Unreachable { reader: user, owner: device });
+            }
+        }
+        self.release_idle(&mut mapper, ground)?;
+        let beds: Vec<Bed> = self.beds(&mapper, ground).into_iter().filter(|bed| bed.device != device).collect();
+        let handles = self.create_for(&mut mapper, &beds, device)?;
+        let copied_bytes = self.copy_over(&beds, &handles)?;
+        let changes = changes(&mapper, beds, handles);
+        let moved_bytes = changes.iter().map(|change| change.bed.bytes).sum();
+        self.change(&mut mapper, &changes)?;
+        commit_move(&mut mapper, changes, device);
+        tracing::info!(ground.title, %device, moved_bytes, "migrated");
+        Ok(Migrated { moved_bytes, copied_bytes })
+    }
+
+    /// New handles of the beds' sizes on `device`: all or none.
+    fn create_for(&self, mapper: &mut Mapper, beds: &[Bed], device: DeviceId) -> Result<Vec<Arc<PhysicalHandle>>> {
+        let bytes: u64 = beds.iter().map(|bed| bed.bytes).sum();
+        let kind = mapper.settings.kind;
+        let create = |mapper: &Mapper| -> Result<Vec<Arc<PhysicalHandle>>> {
+            mapper.refuse_beyond_limit(device, bytes)?;
+            let one = |bed: &Bed| PhysicalHandle::create(&self.origin, HandleSpec { device, bytes: bed.bytes, kind });
+            Ok(beds.iter().map(one).collect::<std::result::Result<_, _>>()?)
+        };
+        let short = |error: &Error| match error {
+            Error::Limit { .. } => true,
+            Error::Driver(refusal) => refusal.kind == ErrorKind::OutOfMemory,
+            _ => false,
+        };
+        match create(mapper) {
+            Err(error) if short(&error) => {
+                self.relinquish(mapper, device);
+                create(mapper)
+            }
+            other => other,
+        }
+    }
+
+    /// Copies the beds' content to their new handles, batch after batch, through addresses that are kept for
+    /// no longer than that.
+    fn copy_over(&self, beds: &[Bed], handles: &[Arc<PhysicalHandle>]) -> Result<u64> {
+        let widest = beds.iter().map(|bed| bed.bytes).max().unwrap_or(0);
+        if widest == 0 {
+            return Ok(0);
+        }
+        let mut bench = Reservation::reserve(&self.origin, widest.max(BATCH_BYTES), 0)?;
+        let mut copied_bytes = 0;
+        let mut first = 0;
+        while first < beds.len() {
+            let mut bytes = 0;
+            let stream = beds[first].stream;
+            let same = beds[first..].iter().take_while(|bed| {
+                let fits = bed.stream == stream && bytes + bed.bytes <= bench.bytes();
+                bytes += if fits { bed.bytes } else { 0 };
+                fits
+            });
+            let last = first + same.count();
+            let (back, copied) = self.copy_batch(bench, &beds[first..last], &handles[first..last])?;
+            bench = back;
+            copied_bytes += copied;
+            first = last;
+        }
+        Ok(copied_bytes)
+    }
+
+    fn copy_batch(&self, bench: Vacancy, beds: &[Bed], handles: &[Arc<PhysicalHandle>]) -> Result<(Vacancy, u64)> {
+        let grants = [Grant { device: beds[0].stream.device, rights: Rights::ReadWrite }];
+        let (run, rest) = map_run(bench, handles.to_vec(), &grants).map_err(|RunFailure { error, .. }| error)?;
+        let mut courier = Courier::new(&self.origin);
+        let mut bytes = 0;
+        let queued = beds.iter().zip(&run).try_for_each(|(bed, target)| {
+            bed.runs.iter().try_for_each(|&(start, end)| {
+                bytes += end - start;
+                let to = target.at() + (start - bed.at.0);
+                let devices = (bed.device, target.device());
+                courier.take(Load { stream: bed.stream, devices, from: Address(start), to, bytes: end - start })
+            })
+        });
+        let waited = queued.and_then(|()| courier.mark(bytes)?.reach(self.settings.wait_max));
+        if let Err(error) = waited {
+            if !self.await_copies(&[beds[0].stream.device]) {
+                // A copy may still be writing there: better lost than unmapped under it.
+                std::mem::forget(run);
+            }
+            return Err(error.into());
+        }
+        let mut vacancies = Vec::with_capacity(run.len() + 1);
+        for mapping in run {
+            vacancies.push(mapping.unmap().map_err(|(error, _)| error)?.0);
+        }
+        let whole = join_all(vacancies.into_iter().chain(rest)).pop();
+        // Neighbours of one reservation always join.
+        whole.map(|whole| (whole, bytes)).ok_or_else(|| self.unknown(beds[0].at))
+    }
+
+    /// Unmaps every old handle and maps the new one in its place: all or nothing.
+    fn change(&self, mapper: &mut Mapper, changes: &[Change]) -> Result<()> {
+        let changed = changes
+            .iter()
+            .try_for_each(|Change { bed, .. }| self.unmap_bed(mapper, bed.heap, bed.at, bed.bytes))
+            .and_then(|()| changes.iter().try_for_each(|change| self.stand(mapper, &change.bed, &change.new)));
+        if let Err(error) = changed {
+            for change in changes {
+                self.restore(mapper, change);
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Maps a handle into a bed whose slot sleeps.
+    fn stand(&self, mapper: &mut Mapper, bed: &Bed, handle: &Arc<PhysicalHandle>) -> Result<()> {
+        let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
+        let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
+        let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
+        let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+        match chain.raise(bed.at, vec![handle.clone()], &grants) {
+            Ok(_) => {
+                heap.note_asleep(0, bed.bytes);
+                Ok(())
+            }
+            Err((error, stuck)) => {
+                mapper.note_unfilled(heap, stuck);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Puts the old handle back. Where the driver refuses, the slot sleeps with it, and a resume tries again.
+    fn restore(&self, mapper: &mut Mapper, Change { bed, old, .. }: &Change) {
+        let stands =
+            |mapper: &Mapper| mapper.slot_holding(bed.at.0).and_then(Slot::current).map(|here| here.handle().clone());
+        match stands(mapper) {
+            Some(here) if Arc::ptr_eq(&here, old) => return,
+            Some(_) => {
+                if let Err(error) = self.unmap_bed(mapper, bed.heap, bed.at, bed.bytes) {
+                    tracing::warn!(%error, at = %bed.at, "new memory stays where the old was");
+                    return;
+                }
+            }
+            None => {}
+        }
+        if let Some(chain) = mapper.chain_holding_mut(bed.at.0) {
+            chain.set_content(bed.at, Content::Handle(old.clone()));
+        }
+        if let Err(error) = self.stand(mapper, bed, old) {
+            tracing::warn!(%error, at = %bed.at, "memory stays unmapped: resume it");
+        }
+    }
+
+    /// Exchanges the memory behind two ranges of the same layout. Nothing is copied.
+    pub(crate) fn exchange(&self, one: Scope, other: Scope) -> Result<()> {
+        let (mut users, mut grounds) = (Vec::new(), Vec::new());
+        for scope in [one, other] {
+            if matches!(scope, Scope::All | Scope::Arena(_)) {
+                return Err(Error::Setting("an exchange is about two blocks or ranges, not about arenas".into()));
+            }
+            let ground = self.close(scope, Wakefulness::Awake, "exchange")?;
+            let ground = ground.ok_or_else(|| self.asleep(scope))?;
+            users.extend(self.users_of(&ground));
+            grounds.push(ground);
+        }
+        users.sort_unstable();
+        users.dedup();
+        let both: Vec<&Ground> = grounds.iter().collect();
+        self.with_notice(&both, || self.cross(one, other, &users))?;
+        self.after_return(&self.segments_on(&both));
+        Ok(())
+    }
+
+    fn cross(&self, one: Scope, other: Scope, users: &[DeviceId]) -> Result<()> {
+        self.await_all(users)?;
+        let mut mapper = self.mapper.lock();
+        self.quiesce(&mut mapper, users, "exchange")?;
+        let mut sides = Vec::new();
+        for scope in [one, other] {
+            let ground = self.ground(&mapper, scope)?;
+            refuse_pinned(&mapper, &ground)?;
+            sides.push((self.beds(&mapper, &ground), self.users_of(&ground)));
+        }
+        let changes = self.crossed(&mapper, sides)?;
+        self.change(&mut mapper, &changes)
+    }
+
+    /// Each bed with the handle of its counterpart, if that may stand there.
+    fn crossed(&self, mapper: &Mapper, sides: Vec<(Vec<Bed>, Vec<DeviceId>)>) -> Result<Vec<Change>> {
+        let [(ones, one_users), (others, other_users)] = sides.as_slice() else { return Ok(Vec::new()) };
+        let layout = |beds: &[Bed]| beds.iter().map(|bed| bed.bytes).collect::<Vec<_>>();
+        if layout(ones) != layout(others) {
+            let total = |beds: &[Bed]| beds.iter().map(|bed| bed.bytes).sum();
+            return Err(Error::Layout {
+                handles: (ones.len() as u64, others.len() as u64),
+                bytes: (total(ones), total(others)),
+            });
+        }
+        if ones.first().zip(others.first()).is_some_and(|(one, other)| one.at == other.at) {
+            return Ok(Vec::new());
+        }
+        for (users, beds) in [(one_users, others), (other_users, ones)] {
+            for (&reader, bed) in users.iter().flat_map(|user| beds.iter().map(move |bed| (user, bed))) {
+                if self.origin.driver().link(reader, bed.device)? == Link::None {
+                    return Err(Error::Unreachable { reader, owner: bed.device });
+                }
+            }
+        }
+        let handle =
+            |bed: &Bed| mapper.slot_holding(bed.at.0).and_then(Slot::current).map(|here| here.handle().clone());
+        let pairs = ones.iter().zip(others).flat_map(|(one, other)| [(one, other), (other, one)]);
+        let changes =
+            pairs.filter_map(|(bed, giver)| Some(Change { bed: bed.clone(), old: handle(bed)?, new: handle(giver)? }));
+        Ok(changes.collect())
+    }
+}
+
+/// Each bed with the handle that stands there and the one that shall.
+fn changes(mapper: &Mapper, beds: Vec<Bed>, handles: Vec<Arc<PhysicalHandle>>) -> Vec<Change> {
+    let pairs = beds.into_iter().zip(handles);
+    let changes = pairs.filter_map(|(bed, new)| {
+        let old = mapper.slot_holding(bed.at.0)?.current()?.handle().clone();
+        Some(Change { bed, old, new })
+    });
+    changes.collect()
+}
+
+/// New memory stands everywhere: it is counted, and the old goes.
+fn commit_move(mapper: &mut Mapper, changes: Vec<Change>, device: DeviceId) {
+    for Change { bed, old, new } in changes {
+        drop(new);
+        mapper.counts.created += 1;
+        if let Some(budget) = mapper.budgets.get_mut(&device) {
+            budget.created(bed.bytes);
+        }
+        mapper.settle(old, false);
+    }
+}

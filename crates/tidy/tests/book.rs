@@ -1,0 +1,111 @@
+//! The book in docs: its pages are in its summary, its links lead somewhere, its examples are run.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+use stitchpool_tidy::{files, root, text};
+
+const PAGES: &str = "docs/src";
+
+/// The pages by their path from the root.
+fn chapters() -> Vec<String> {
+    files(PAGES, ".md").into_iter().filter(|path| !path.ends_with("/SUMMARY.md")).collect()
+}
+
+/// The text without its code: what stands there is no link and no heading.
+fn prose(text: &str) -> String {
+    let mut in_code = false;
+    let lines = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        in_code ^= fence;
+        !fence && !in_code
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Where a text's links lead, images included.
+fn links(text: &str) -> Vec<String> {
+    let parts = prose(text);
+    let ends = parts.split("](").skip(1).filter_map(|part| Some(part.split_once(')')?.0.to_owned()));
+    ends.filter(|link| !link.starts_with("http")).collect()
+}
+
+/// The anchors of a page, as mdBook makes them of its headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let prose = prose(text);
+    let headings = prose.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchor = |heading: &str| {
+        let letters = heading.to_lowercase();
+        let letters = letters.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        letters.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// A path with its `..` walked.
+fn walked(path: &Path) -> PathBuf {
+    let mut walked = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            walked.pop()
+        } else {
+            walked.push(part);
+            true
+        };
+    }
+    walked
+}
+
+#[test]
+fn every_chapter_is_in_the_summary_once() {
+    let listed = links(&text(&format!("{PAGES}/SUMMARY.md")));
+    let once: BTreeSet<String> = listed.iter().map(|link| format!("{PAGES}/{link}")).collect();
+    assert_eq!(once.len(), listed.len(), "a chapter is listed twice: {listed:?}");
+    assert_eq!(once, chapters().into_iter().collect(), "what SUMMARY.md lists against what is there");
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let pages = chapters().into_iter().chain([format!("{PAGES}/SUMMARY.md"), "README.md".to_owned()]);
+    for page in pages {
+        for link in links(&text(&page)) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link.as_str(), ""));
+            let folder = Path::new(&page).parent().unwrap();
+            let target = if file.is_empty() { PathBuf::from(&page) } else { walked(&folder.join(file)) };
+            assert!(root().join(&target).is_file(), "{page} links to {link}, which is not there");
+            let known = anchors(&text(target.to_str().unwrap()));
+            assert!(anchor.is_empty() || known.contains(anchor), "{page} links to {link}; its headings are {known:?}");
+        }
+    }
+}
+
+/// They are documentation tests of the root package; see src/book.rs.
+#[test]
+fn every_example_in_rust_is_run() {
+    let book = text("src/book.rs");
+    for page in chapters().into_iter().filter(|page| text(page).contains("```rust")) {
+        assert!(book.contains(&format!("\"../{page}\"")), "src/book.rs does not include {page}");
+    }
+}
+
+#[test]
+fn no_line_of_the_book_is_a_leftover() {
+    for page in chapters() {
+        let text = text(&page);
+        assert!(text.starts_with("# "), "{page} begins with its title");
+        let leftover = ["TODO", "FIXME", "TBD"].iter().find(|word| text.contains(*word));
+        assert!(leftover.is_none(), "{page} has a {}", leftover.unwrap());
+    }
+}
+
+/// Only where mdBook is installed: nothing of the book needs it to be read.
+#[test]
+fn the_book_builds() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
+    let built = Command::new("mdbook").arg("build").arg(root().join("docs")).arg("-d").arg(&target).output();
+    if let Ok(built) = built {
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        assert!(target.join("index.html").is_file());
+    }
+}

@@ -1,0 +1,86 @@
+"""One address range over every GPU, and a memory pool on it that never fragments.
+
+    import stitchpool
+
+    pool = stitchpool.Pool("host")
+    with pool.alloc(10 << 20) as block:
+        print(block.address, pool.stats().live_bytes)
+
+`stitchpool.torch` is for PyTorch and is imported only on request.
+"""
+
+import json as _json
+import os as _os
+from typing import Any as _Any
+
+from . import _native
+from ._native import Block, Placement, Pool, Stream, __version__
+from .errors import (
+    Closed,
+    DriverError,
+    Error,
+    InUse,
+    InvalidRequest,
+    NoRights,
+    OutOfMemory,
+    TooMany,
+    Unavailable,
+    UnknownDevice,
+    UnknownPointer,
+    UnknownStream,
+    Unreachable,
+)
+from .figures import DeviceStats, Holdings, Segment, Shortage, Stats, Trimmed
+
+HOST = -1
+"""The host as a place for memory, where a device is asked for."""
+
+
+def replay(path: "str | _os.PathLike[str]", driver: str = "auto", **settings: _Any) -> "dict[str, _Any]":
+    """Plays a recorded run through a pool: what `stitchpool replay --json` prints, as a dict.
+
+    `path` is a PyTorch memory snapshot (.pickle, also packed as .gz, .xz or .zst) or an RMM log (.csv).
+    `settings` are those of the command: `devices`, `capacity` (bytes, "8GiB", or "1.02x" the run's own
+    peak), `scale`, `repeat`, `check`, `lag_ms`, `pace`. Raises InvalidRequest with what is wrong.
+    """
+    figures: "dict[str, _Any]" = _json.loads(_native.replay(path, driver, **settings))
+    return figures
+
+
+def library() -> str:
+    """The path of the library with the C interface; `stitchpool.h` lies beside it.
+
+    It is this package's own library, so that C callers, Python and PyTorch share one pool a process.
+    """
+    return _native.__file__
+
+
+__all__ = [
+    "Block",
+    "Closed",
+    "DeviceStats",
+    "DriverError",
+    "Error",
+    "HOST",
+    "Holdings",
+    "InUse",
+    "InvalidRequest",
+    "NoRights",
+    "OutOfMemory",
+    "Placement",
+    "Pool",
+    "Segment",
+    "Shortage",
+    "Stats",
+    "Stream",
+    "TooMany",
+    "Trimmed",
+    "Unavailable",
+    "UnknownDevice",
+    "UnknownPointer",
+    "UnknownStream",
+    "Unreachable",
+    "__version__",
+    "library",
+    "replay",
+]

@@ -1,0 +1,1 @@
+../../crates/capi/include/stitchpool.h

@@ -1,0 +1,66 @@
+"""A part of a process's tensors in the pool: torch.cuda.MemPool over the library's functions."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any, Optional, Union
+
+import torch
+
+from .. import _native
+from ..errors import Error, InUse
+from . import plug, process
+
+Device = Union[None, int, str, torch.device]
+
+_log = logging.getLogger("stitchpool")
+_plug: Any = None
+_said = ""
+
+
+class Bypassed(Error):
+    """PyTorch took memory for a pool of ours from somewhere else."""
+
+
+def mem_pool(*, use_on_oom: bool = False, no_split: bool = False) -> torch.cuda.MemPool:
+    """A torch.cuda.MemPool whose segments come from the pool of the process.
+
+    PyTorch cuts its segments into tensors itself, hears record_stream, and serves graphs. When it is out of
+    memory the pool's own words go to the log "stitchpool", once PyTorch has given up, and to `last_refusal()`.
+    """
+    global _plug
+    if process.enabled():
+        raise InUse("the whole process allocates from stitchpool already: a torch.cuda.MemPool() of its own does it")
+    torch.cuda.init()
+    if _plug is None:
+        _plug = plug.allocator("stitchpool_torch_malloc")
+        torch._C._cuda_attach_out_of_memory_observer(_tell)
+    return torch.cuda.MemPool(_plug.allocator(), use_on_oom=use_on_oom, no_split=no_split)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: torch.cuda.MemPool, device: Device = None) -> Iterator[torch.cuda.MemPool]:
+    """Routes this thread's allocations on a device to the pool, as torch.cuda.use_mem_pool does.
+
+    Raises Bypassed at its end if PyTorch took the memory from somewhere else all the same.
+    """
+    with torch.cuda.use_mem_pool(pool, device):
+        yield pool
+    segments = pool.snapshot(include_traces=False)
+    ours = _native.process_pool()
+    foreign = [segment for segment in segments if not ours.holds(segment["address"])]
+    if foreign:
+        lost = sum(segment["total_size"] for segment in foreign)
+        raise Bypassed(
+            f"{len(foreign)} of {len(segments)} segments, {lost} bytes, are not from stitchpool: make the pool "
+            "with stitchpool.torch.mem_pool(), and leave expandable_segments out of PYTORCH_ALLOC_CONF"
+        )
+
+
+def _tell(device: int, asked: int, total: int, free: int) -> None:
+    """PyTorch has given up: says why the pool refused, if it was the pool."""
+    global _said
+    words = _native.last_refusal()
+    if words and words != _said:
+        _said = words
+        _log.error("PyTorch is out of memory on device %d; the pool's last refusal: %s", device, words)

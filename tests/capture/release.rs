@@ -1,0 +1,77 @@
+//! A released graph may still be running: its memory passes on behind all that was queued.
+
+use crate::rig::{GRANULE, Stream};
+use crate::{Rig, tight};
+use stitchpool::{ArenaId, Request};
+
+/// A graph of six granules that has been launched on `on` and has not run.
+fn launched(rig: &Rig, owner: &Stream, on: &Stream) -> ArenaId {
+    let arena = rig.arena("graph");
+    rig.begin(owner, arena);
+    let block = rig.block(owner, 6);
+    rig.read(owner, &block, owner);
+    rig.free(&block);
+    let graph = rig.end(owner);
+    rig.host.launch(on.raw, &graph).unwrap();
+    arena
+}
+
+#[test]
+fn others_take_it_behind_the_last_replay() {
+    let rig = tight(8);
+    let (a, b, c) = (rig.stream(0), rig.stream(0), rig.stream(0));
+    let arena = launched(&rig, &a, &b);
+    rig.pool.release_graph(arena).unwrap();
+    let next = rig.block(&c, 8);
+    assert!(rig.pool.stats().stream_waits >= 2, "behind the capture's stream and the replay's");
+    rig.read(&c, &next, &c);
+    rig.host.run(c.raw).unwrap();
+    assert!(rig.host.queued(c.raw).unwrap() > 0, "the replay has not run");
+    rig.free(&next);
+    rig.over();
+}
+
+#[test]
+fn the_arenas_own_stream_does_not_take_it_before_the_last_replay_either() {
+    let rig = tight(64);
+    let (a, b) = (rig.stream(0), rig.stream(0));
+    let arena = launched(&rig, &a, &b);
+    rig.pool.release_graph(arena).unwrap();
+    let request = Request::new(6 * GRANULE, a.id).in_arena(arena);
+    let elsewhere = rig.pool.alloc(&request).unwrap();
+    rig.host.touch(a.raw, elsewhere.address, elsewhere.bytes, stitchpool::driver::Rights::ReadWrite).unwrap();
+    rig.host.run(a.raw).unwrap();
+    rig.free(&elsewhere);
+    rig.over();
+}
+
+#[test]
+fn a_block_freed_after_the_release_waits_for_the_replay_too() {
+    let rig = tight(64);
+    let (a, b) = (rig.stream(0), rig.stream(0));
+    let arena = rig.arena("graph");
+    rig.begin(&a, arena);
+    let block = rig.block(&a, 6);
+    let graph = rig.end(&a);
+    rig.host.launch(b.raw, &graph).unwrap();
+    rig.pool.release_graph(arena).unwrap();
+    rig.free(&block);
+    let request = Request::new(6 * GRANULE, a.id).in_arena(arena);
+    let next = rig.pool.alloc(&request).unwrap();
+    assert_ne!(next.address, block.address, "the other stream is not past the replay");
+    rig.free(&next);
+    rig.over();
+}
+
+#[test]
+fn a_lone_stream_has_it_at_once() {
+    let rig = tight(8);
+    let a = rig.stream(0);
+    let arena = launched(&rig, &a, &a);
+    rig.pool.release_graph(arena).unwrap();
+    let next = rig.block(&a, 8);
+    rig.read(&a, &next, &a);
+    rig.free(&next);
+    assert_eq!((rig.pool.stats().stream_waits, rig.pool.stats().cpu_waits), (0, 0));
+    rig.over();
+}

@@ -1,0 +1,530 @@
+//! Memory that leaves its address and comes back: F11, F12, F13, F15, F36, F37, F38, F44, F57.
+
+use crate::rig::{HERE, HOST_PARTS, KIB, MIB, Rig, Shape, Stream};
+use std::path::PathBuf;
+use stitchpool::driver::host::{Quirks, StreamMode};
+use stitchpool::driver::{Address, DeviceId, Driver, ErrorKind, Verb};
+use stitchpool::{ArenaId, Backup, Error, Request, Scope, Settings};
+
+const CHUNK: u64 = 64 * KIB;
+
+fn in_arena(rig: &Rig, stream: Stream, arena: ArenaId, bytes: u64) -> Address {
+    rig.ask(&Request::new(bytes, stream.id).in_arena(arena)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Blocks of an arena, each filled with its number.
+fn filled(rig: &Rig, stream: Stream, arena: ArenaId, blocks: u64, bytes: u64) -> Vec<Address> {
+    let addresses: Vec<Address> = (0..blocks).map(|_| in_arena(rig, stream, arena, bytes)).collect();
+    addresses.iter().zip(0..).for_each(|(&at, seed)| rig.fill(stream, at, bytes, seed));
+    addresses
+}
+
+fn verify(rig: &Rig, stream: Stream, addresses: &[Address], bytes: u64) {
+    addresses.iter().zip(0..).for_each(|(&at, seed)| rig.verify(stream, at, bytes, seed));
+    rig.assert_right();
+}
+
+fn free_bytes(rig: &Rig) -> u64 {
+    rig.host.memory(HERE).unwrap().free_bytes
+}
+
+/// A directory of this test's own, gone at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("stitchpool-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn every_backup_brings_every_byte_back_under_the_same_address() {
+    let directory = Directory::new("every-backup");
+    for backup in [Backup::Host, Backup::Peer(DeviceId(1)), Backup::Disk(directory.0.clone())] {
+        let rig = Shape { devices: 2, ..Shape::exact(CHUNK, 64) }.build();
+        let stream = rig.stream();
+        let arena = rig.pool().arena("weights").unwrap();
+        let blocks = filled(&rig, stream, arena, 5, 3 * CHUNK + 512);
+        let suspended = rig.pool().suspend(Scope::Arena(arena), &backup).unwrap();
+        assert_eq!((suspended.already, suspended.not_yet_visible_bytes), (false, 0), "{backup:?}");
+        assert_eq!(free_bytes(&rig), 64 * CHUNK, "{backup:?}");
+        rig.pool().check().unwrap();
+        let resumed = rig.pool().resume(Scope::Arena(arena)).unwrap();
+        assert_eq!(resumed.restored_bytes, suspended.backup_bytes, "{backup:?}");
+        verify(&rig, stream, &blocks, 3 * CHUNK + 512);
+        assert_eq!(
+            rig.host.memory(DeviceId::HOST).unwrap().free_bytes,
+            HOST_PARTS * 64 * CHUNK,
+            "{backup:?} is not kept"
+        );
+        assert!(directory.files().is_empty(), "{backup:?}");
+    }
+}
+
+#[test]
+fn f11_a_resume_that_runs_short_half_way_changes_nothing_and_works_later() {
+    let rig = Shape::usual(200 * MIB).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("w").unwrap();
+    let blocks = filled(&rig, stream, arena, 10, 10 * MIB);
+    for _ in 0..3 {
+        rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+        assert_eq!(rig.physical_bytes(), 100 * MIB, "the backup in host memory");
+        rig.host.outside(HERE, 200 * MIB - 55 * MIB).unwrap();
+        let error = rig.pool().resume(Scope::Arena(arena)).unwrap_err();
+        let Error::OutOfMemory(shortage) = &error else { panic!("{error}") };
+        assert_eq!(shortage.asked_bytes, 100 * MIB);
+        assert!(shortage.missing_bytes > 40 * MIB, "{shortage}");
+        assert_eq!(rig.ledger().physical_bytes_on(HERE), 0, "nothing is mapped after a refusal");
+        rig.pool().check().unwrap();
+        rig.host.outside(HERE, 0).unwrap();
+        rig.pool().resume(Scope::Arena(arena)).unwrap();
+        verify(&rig, stream, &blocks, 10 * MIB);
+    }
+}
+
+#[test]
+fn f12_a_block_may_be_freed_while_it_sleeps() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("w").unwrap();
+    let blocks = filled(&rig, stream, arena, 2, 4 * CHUNK);
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| rig.free(blocks[0]));
+    });
+    let error = rig.pool().free(blocks[0]).unwrap_err();
+    assert!(matches!(error, Error::UnknownAddress { .. }), "{error}");
+    let resumed = rig.pool().resume(Scope::Arena(arena)).unwrap();
+    assert_eq!(resumed.restored_bytes, 4 * CHUNK, "the freed block's backup is gone");
+    assert_eq!(rig.ledger().physical_bytes_on(HERE), 4 * CHUNK);
+    rig.verify(stream, blocks[1], 4 * CHUNK, 1);
+    rig.assert_right();
+}
+
+#[test]
+fn a_block_freed_while_asleep_frees_its_part_of_a_shared_handle() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("w").unwrap();
+    let small: Vec<Address> = (0..8).map(|_| in_arena(&rig, stream, arena, CHUNK / 8)).collect();
+    small.iter().zip(0..).for_each(|(&at, seed)| rig.fill(stream, at, CHUNK / 8, seed));
+    rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
+    rig.free(small[3]);
+    rig.pool().resume(Scope::All).unwrap();
+    assert_eq!(in_arena(&rig, stream, arena, CHUNK / 8), small[3], "its bytes are free again");
+    for (&at, seed) in small.iter().zip(0..).filter(|(_, seed)| *seed != 3) {
+        rig.verify(stream, at, CHUNK / 8, seed);
+    }
+    rig.assert_right();
+}
+
+#[test]
+fn f13_repeats_are_no_ops_that_call_no_driver() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let [a, b] = ["a", "b"].map(|name| rig.pool().arena(name).unwrap());
+    let in_a = filled(&rig, stream, a, 2, 4 * CHUNK);
+    let in_b = filled(&rig, stream, b, 2, 4 * CHUNK);
+    let calls = || [Verb::Map, Verb::Unmap, Verb::Create, Verb::Release].map(|verb| rig.faulty.calls(verb));
+    assert!(!rig.pool().suspend(Scope::Arena(a), &Backup::Host).unwrap().already);
+    let before = calls();
+    assert!(rig.pool().suspend(Scope::Arena(a), &Backup::Host).unwrap().already);
+    assert_eq!(calls(), before);
+    assert!(!rig.pool().suspend(Scope::All, &Backup::Host).unwrap().already, "b was awake");
+    assert!(!rig.pool().resume(Scope::Arena(b)).unwrap().already);
+    let before = calls();
+    assert!(rig.pool().resume(Scope::Arena(b)).unwrap().already);
+    assert_eq!(calls(), before);
+    rig.verify(stream, in_b[0], 4 * CHUNK, 0);
+    assert!(!rig.pool().resume(Scope::All).unwrap().already);
+    assert!(rig.pool().resume(Scope::All).unwrap().already);
+    verify(&rig, stream, &in_a, 4 * CHUNK);
+    verify(&rig, stream, &in_b, 4 * CHUNK);
+}
+
+#[test]
+fn f13_no_error_survives_the_call_that_made_it() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let blocks = filled(&rig, stream, ArenaId::DEFAULT, 3, 4 * CHUNK);
+    for (verb, nth) in [(Verb::Unmap, 2), (Verb::Create, 1), (Verb::Copy, 1), (Verb::Synchronize, 1), (Verb::Map, 1)] {
+        rig.faulty.fail(verb, nth, ErrorKind::Unknown);
+        let error = rig.pool().suspend(Scope::All, &Backup::Host).unwrap_err();
+        assert!(error.to_string().contains(verb.word()), "{error}");
+        assert!(rig.pool().stats().devices[0].holdings.suspended_bytes == 0, "all or nothing: {verb}");
+        verify(&rig, stream, &blocks, 4 * CHUNK);
+        rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
+        rig.pool().resume(Scope::All).unwrap();
+        verify(&rig, stream, &blocks, 4 * CHUNK);
+    }
+}
+
+#[test]
+fn a_fault_at_any_call_of_suspend_or_resume_changes_nothing_and_the_call_works_later() {
+    for resume in [false, true] {
+        for nth in 1.. {
+            let mut rig = Shape::exact(CHUNK, 64).build();
+            let stream = rig.stream();
+            let arena = rig.pool().arena("w").unwrap();
+            let mut blocks = filled(&rig, stream, arena, 3, 2 * CHUNK);
+            rig.free(blocks.pop().unwrap());
+            rig.assert_right();
+            if resume {
+                rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+            }
+            rig.faulty.fail_any(nth, ErrorKind::Unknown);
+            let failed = match resume {
+                false => rig.pool().suspend(Scope::Arena(arena), &Backup::Host).err(),
+                true => rig.pool().resume(Scope::Arena(arena)).err(),
+            };
+            let met = rig.faulty.failed();
+            rig.faulty.clear();
+            rig.pool().check().unwrap_or_else(|broken| panic!("call {nth}, {failed:?}: {broken}"));
+            // What the driver would not take back on the way is in quarantine, and counted.
+            rig.scarred = rig.pool().stats().quarantined > 0;
+            if failed.is_some() && resume {
+                assert_eq!(rig.ledger().physical_bytes_on(HERE), 0, "call {nth}");
+            }
+            rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+            rig.pool().resume(Scope::Arena(arena)).unwrap();
+            verify(&rig, stream, &blocks, 2 * CHUNK);
+            if met == 0 {
+                assert!(nth > 8, "only {nth} calls");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_at_every_call_after_one_leaves_content_that_a_resume_brings_back() {
+    for resume in [false, true] {
+        for nth in 1..40 {
+            let mut rig = Shape::exact(CHUNK, 64).build();
+            rig.scarred = true;
+            let stream = rig.stream();
+            let arena = rig.pool().arena("w").unwrap();
+            let blocks = filled(&rig, stream, arena, 3, 2 * CHUNK);
+            rig.assert_right();
+            if resume {
+                rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+            }
+            rig.faulty.fail_all_from(nth, ErrorKind::Unknown);
+            let _ = match resume {
+                false => rig.pool().suspend(Scope::Arena(arena), &Backup::Host).err(),
+                true => rig.pool().resume(Scope::Arena(arena)).err(),
+            };
+            rig.faulty.clear();
+            rig.pool().resume(Scope::Arena(arena)).unwrap_or_else(|error| panic!("call {nth}: {error}"));
+            verify(&rig, stream, &blocks, 2 * CHUNK);
+        }
+    }
+}
+
+#[test]
+fn f15_suspend_waits_for_what_is_queued() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let (stream, other) = (rig.stream(), rig.stream());
+    let arena = rig.pool().arena("w").unwrap();
+    let block = in_arena(&rig, stream, arena, 4 * CHUNK);
+    rig.busy(stream);
+    rig.fill(stream, block, 4 * CHUNK, 7);
+    // Another stream that the pool was never told of for this block.
+    let second = in_arena(&rig, stream, arena, 4 * CHUNK);
+    rig.busy(other);
+    rig.touch(other.raw, second, 4 * CHUNK);
+    let suspended = rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    assert_eq!((suspended.released_bytes, suspended.not_yet_visible_bytes), (8 * CHUNK, 0));
+    assert_eq!(free_bytes(&rig), 64 * CHUNK);
+    rig.pool().resume(Scope::Arena(arena)).unwrap();
+    rig.verify(stream, block, 4 * CHUNK, 7);
+    rig.assert_right();
+}
+
+#[test]
+fn a_stream_that_stands_still_makes_suspend_fail_and_change_nothing() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let blocks = filled(&rig, stream, ArenaId::DEFAULT, 2, CHUNK);
+    rig.host.stall(stream.raw, true).unwrap();
+    let error = rig.pool().suspend(Scope::All, &Backup::Host).unwrap_err();
+    assert!(matches!(&error, Error::Driver(refusal) if refusal.kind == ErrorKind::Timeout), "{error}");
+    rig.host.stall(stream.raw, false).unwrap();
+    assert!(rig.alloc(stream, CHUNK).is_ok(), "the arena is awake");
+    verify(&rig, stream, &blocks, CHUNK);
+}
+
+#[test]
+fn a_capture_makes_suspend_and_resume_refuse_and_stays_valid() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let (stream, capturing) = (rig.stream(), rig.stream());
+    let blocks = filled(&rig, stream, ArenaId::DEFAULT, 2, CHUNK);
+    rig.done(stream);
+    rig.host.begin_capture(capturing.raw).unwrap();
+    let error = rig.pool().suspend(Scope::All, &Backup::Host).unwrap_err();
+    assert!(matches!(error, Error::Capturing { operation: "suspend", .. }), "{error}");
+    rig.host.end_capture(capturing.raw).unwrap();
+    rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
+    rig.host.begin_capture(capturing.raw).unwrap();
+    let error = rig.pool().resume(Scope::All).unwrap_err();
+    assert!(matches!(error, Error::Capturing { operation: "resume", .. }), "{error}");
+    rig.host.end_capture(capturing.raw).unwrap();
+    rig.pool().resume(Scope::All).unwrap();
+    verify(&rig, stream, &blocks, CHUNK);
+}
+
+#[test]
+fn a_graph_replays_after_its_memory_slept() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("graph").unwrap();
+    let block = in_arena(&rig, stream, arena, 4 * CHUNK);
+    rig.host.begin_capture(stream.raw).unwrap();
+    rig.fill(stream, block, 4 * CHUNK, 9);
+    rig.verify(stream, block, 4 * CHUNK, 9);
+    let graph = rig.host.end_capture(stream.raw).unwrap();
+    rig.host.launch(stream.raw, &graph).unwrap();
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Discard).unwrap();
+    rig.pool().resume(Scope::Arena(arena)).unwrap();
+    rig.host.launch(stream.raw, &graph).unwrap();
+    rig.assert_right();
+}
+
+#[test]
+fn an_arena_that_sleeps_refuses_requests_and_says_so() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("weights").unwrap();
+    let block = in_arena(&rig, stream, arena, CHUNK);
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Discard).unwrap();
+    let error = rig.pool().alloc(&Request::new(CHUNK, stream.id).in_arena(arena)).unwrap_err();
+    assert_eq!(error.to_string(), "arena \"weights\" is suspended: resume it first");
+    let second = rig.stream();
+    let error = rig.pool().alloc(&Request::new(CHUNK, second.id).in_arena(arena)).unwrap_err();
+    assert!(matches!(error, Error::Asleep { .. }), "of another stream too: {error}");
+    let plain = rig.take(stream, CHUNK);
+    rig.pool().record_use(block, second.id).unwrap();
+    rig.free(plain);
+    rig.pool().resume(Scope::Arena(arena)).unwrap();
+    in_arena(&rig, stream, arena, CHUNK);
+    in_arena(&rig, second, arena, CHUNK);
+}
+
+#[test]
+fn a_block_with_handles_of_its_own_sleeps_alone() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let shared = rig.take(stream, CHUNK);
+    let own = rig.ask(&Request::new(3 * CHUNK, stream.id).exclusive()).unwrap();
+    let error = rig.pool().suspend(Scope::Block(shared), &Backup::Host).unwrap_err();
+    assert!(matches!(error, Error::Shared { .. }), "{error}");
+    rig.fill(stream, own, 3 * CHUNK, 5);
+    rig.pool().suspend(Scope::Block(own), &Backup::Host).unwrap();
+    assert_eq!(rig.ledger().physical_bytes_on(HERE), CHUNK);
+    assert!(rig.pool().suspend(Scope::Block(own), &Backup::Host).unwrap().already);
+    // Its neighbours in the arena go on.
+    let other = rig.ask(&Request::new(2 * CHUNK, stream.id).exclusive()).unwrap();
+    rig.free(other);
+    rig.pool().resume(Scope::Block(own)).unwrap();
+    rig.verify(stream, own, 3 * CHUNK, 5);
+    let error = rig.pool().resume(Scope::Block(own + CHUNK)).unwrap_err();
+    assert!(matches!(error, Error::UnknownAddress { .. }), "{error}");
+    rig.assert_right();
+}
+
+#[test]
+fn f36_free_memory_while_suspended_is_constant_to_the_byte_over_a_thousand_cycles() {
+    const SMALL: u64 = 4 * KIB;
+    let rig = Shape { streams: StreamMode::Immediate, watch_order: false, ..Shape::exact(SMALL, 100) }.build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("w").unwrap();
+    let mut blocks: Vec<(Address, u64)> = Vec::new();
+    for seed in 0..30 {
+        let block = in_arena(&rig, stream, arena, SMALL + 512);
+        rig.fill(stream, block, SMALL + 512, seed);
+        blocks.push((block, seed));
+    }
+    for cycle in 0..1000_u64 {
+        rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+        assert_eq!(free_bytes(&rig), 100 * SMALL, "cycle {cycle}");
+        rig.pool().resume(Scope::Arena(arena)).unwrap();
+        assert!(rig.physical_bytes() <= 40 * SMALL, "cycle {cycle}: {} bytes", rig.physical_bytes());
+        blocks.iter().for_each(|&(at, seed)| rig.verify(stream, at, SMALL + 512, seed));
+        let (old, _) = blocks.remove((cycle % 30) as usize);
+        rig.free(old);
+        let new = in_arena(&rig, stream, arena, SMALL + 512);
+        rig.fill(stream, new, SMALL + 512, 1000 + cycle);
+        blocks.push((new, 1000 + cycle));
+    }
+}
+
+#[test]
+fn f36_three_pools_take_turns_on_one_device() {
+    let rig = Shape { streams: StreamMode::Immediate, ..Shape::exact(CHUNK, 64) }.build();
+    let pools = [rig.another_pool(), rig.another_pool(), rig.another_pool()];
+    let raw = rig.stream().raw;
+    let blocks: Vec<(Address, _)> = pools
+        .iter()
+        .map(|pool| {
+            let stream = pool.register(raw).unwrap();
+            let block = pool.alloc(&Request::new(60 * CHUNK, stream)).unwrap();
+            pool.suspend(Scope::All, &Backup::Host).unwrap();
+            (block.address, stream)
+        })
+        .collect();
+    for turn in 0..30_u64 {
+        let pool = &pools[turn as usize % 3];
+        let (at, _) = blocks[turn as usize % 3];
+        pool.resume(Scope::All).unwrap();
+        let seed = turn % 3;
+        let (host, bytes) = (&rig.host, 60 * CHUNK);
+        use stitchpool::driver::Kernels;
+        // SAFETY: the block is live and awake.
+        unsafe {
+            if turn >= 3 {
+                host.verify(raw, at, bytes, seed).unwrap();
+            }
+            host.fill(raw, at, bytes, seed).unwrap();
+        }
+        pool.suspend(Scope::All, &Backup::Host).unwrap();
+        assert_eq!(free_bytes(&rig), 64 * CHUNK);
+    }
+    rig.assert_right();
+    for (pool, (at, _)) in pools.iter().zip(blocks) {
+        pool.free(at).unwrap();
+    }
+}
+
+#[test]
+fn f37_what_was_written_before_suspend_comes_back_and_what_has_no_backup_is_poisoned() {
+    let shape = Shape::exact(CHUNK, 64);
+    let shape = Shape { settings: Settings { poison: true, ..shape.settings.clone() }, ..shape };
+    let rig = shape.build();
+    let (stream, other) = (rig.stream(), rig.stream());
+    let [kept, gone] = ["kept", "gone"].map(|name| rig.pool().arena(name).unwrap());
+    let a = in_arena(&rig, stream, kept, 2 * CHUNK);
+    let b = in_arena(&rig, stream, gone, 2 * CHUNK);
+    rig.busy(other);
+    rig.fill(other, a, 2 * CHUNK, 11);
+    rig.fill(stream, b, 2 * CHUNK, 12);
+    rig.pool().suspend(Scope::Arena(kept), &Backup::Host).unwrap();
+    rig.pool().suspend(Scope::Arena(gone), &Backup::Discard).unwrap();
+    rig.pool().resume(Scope::Arena(gone)).unwrap();
+    rig.pool().resume(Scope::Arena(kept)).unwrap();
+    rig.verify(stream, a, 2 * CHUNK, 11);
+    rig.assert_right();
+    let mut read = [0; 64];
+    rig.host.peek(b + CHUNK, &mut read).unwrap();
+    assert_eq!(read, [0xA5; 64]);
+}
+
+#[test]
+fn f38_memory_that_does_not_come_back_is_reported() {
+    let quirks = Quirks { release_only_on_unreserve: true, ..Quirks::default() };
+    let rig = Shape { quirks, ..Shape::exact(CHUNK, 64) }.build();
+    // Such a driver takes memory back only with the addresses: when the pool goes.
+    let pool = rig.another_pool();
+    let stream = pool.register(rig.stream().raw).unwrap();
+    let block = pool.alloc(&Request::new(4 * CHUNK, stream)).unwrap();
+    let suspended = pool.suspend(Scope::All, &Backup::Discard).unwrap();
+    assert_eq!((suspended.released_bytes, suspended.not_yet_visible_bytes), (4 * CHUNK, 4 * CHUNK));
+    pool.resume(Scope::All).unwrap();
+    pool.free(block.address).unwrap();
+}
+
+#[test]
+fn f44_backups_are_kept_as_far_as_the_setting_says() {
+    for keep_bytes in [0, 4 * CHUNK, 64 * CHUNK] {
+        let shape = Shape::exact(CHUNK, 64);
+        let shape = Shape { settings: Settings { backup_keep_bytes: keep_bytes, ..shape.settings.clone() }, ..shape };
+        let rig = shape.build();
+        let stream = rig.stream();
+        let blocks = filled(&rig, stream, ArenaId::DEFAULT, 4, 2 * CHUNK);
+        for cycle in 0..50 {
+            rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
+            rig.pool().resume(Scope::All).unwrap();
+            let kept = rig.ledger().physical_bytes_on(DeviceId::HOST);
+            let expected = if keep_bytes >= 8 * CHUNK { 8 * CHUNK } else { 0 };
+            assert_eq!(kept, expected, "cycle {cycle}, {keep_bytes} may be kept");
+        }
+        verify(&rig, stream, &blocks, 2 * CHUNK);
+        rig.pool().trim();
+        assert_eq!(rig.ledger().physical_bytes_on(DeviceId::HOST), 0, "trim gives idle trays back");
+    }
+}
+
+#[test]
+fn f57_another_process_may_take_the_memory_the_moment_suspend_returns() {
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let blocks = filled(&rig, stream, ArenaId::DEFAULT, 8, 8 * CHUNK);
+    rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
+    rig.host.outside(HERE, 64 * CHUNK).unwrap();
+    assert!(matches!(rig.pool().resume(Scope::All), Err(Error::OutOfMemory(_))));
+    rig.host.outside(HERE, 0).unwrap();
+    rig.pool().resume(Scope::All).unwrap();
+    verify(&rig, stream, &blocks, 8 * CHUNK);
+}
+
+#[test]
+fn a_backup_file_that_was_changed_or_removed_is_an_error_and_nothing_else_is_lost() {
+    let directory = Directory::new("tampered");
+    let rig = Shape::exact(CHUNK, 64).build();
+    let stream = rig.stream();
+    let [a, b] = ["a", "b"].map(|name| rig.pool().arena(name).unwrap());
+    let in_a = filled(&rig, stream, a, 1, 2 * CHUNK);
+    let in_b = filled(&rig, stream, b, 1, 2 * CHUNK);
+    rig.pool().suspend(Scope::Arena(a), &Backup::Disk(directory.0.clone())).unwrap();
+    let file = directory.files().remove(0);
+    let whole = std::fs::read(&file).unwrap();
+    let mut tampered = whole.clone();
+    tampered[100] ^= 1;
+    for (content, words) in [(&tampered[..], "not those that were written"), (&whole[..CHUNK as usize], "fill whole")] {
+        std::fs::write(&file, content).unwrap();
+        let error = rig.pool().resume(Scope::Arena(a)).unwrap_err();
+        assert!(matches!(error, Error::Disk { .. }) && error.to_string().contains(words), "{error}");
+        rig.pool().check().unwrap();
+        verify(&rig, stream, &in_b, 2 * CHUNK);
+    }
+    std::fs::write(&file, &whole).unwrap();
+    rig.pool().resume(Scope::Arena(a)).unwrap();
+    verify(&rig, stream, &in_a, 2 * CHUNK);
+    let missing = directory.0.join("not-there");
+    let error = rig.pool().suspend(Scope::Arena(a), &Backup::Disk(missing)).unwrap_err();
+    assert!(matches!(error, Error::Disk { .. }), "{error}");
+    verify(&rig, stream, &in_a, 2 * CHUNK);
+}
+
+#[test]
+fn a_backup_that_cannot_be_is_refused() {
+    let rig = Shape { devices: 2, ..Shape::exact(CHUNK, 16) }.build();
+    let stream = rig.stream();
+    let block = rig.take(stream, 12 * CHUNK);
+    rig.fill(stream, block, 12 * CHUNK, 3);
+    let error = rig.pool().suspend(Scope::All, &Backup::Peer(HERE)).unwrap_err();
+    assert!(matches!(error, Error::Backup(_)), "{error}");
+    let error = rig.pool().suspend(Scope::All, &Backup::Peer(DeviceId(7))).unwrap_err();
+    assert!(matches!(error, Error::UnknownDevice { .. }), "{error}");
+    rig.host.outside(DeviceId::HOST, (HOST_PARTS * 16 - 6) * CHUNK).unwrap();
+    let error = rig.pool().suspend(Scope::All, &Backup::Host).unwrap_err();
+    assert!(error.to_string().contains("host"), "{error}");
+    let foreign = ArenaId::DEFAULT;
+    rig.pool().suspend(Scope::Arena(foreign), &Backup::Peer(DeviceId(1))).unwrap();
+    assert_eq!(rig.pool().stats().devices[1].holdings.backup_bytes, 12 * CHUNK);
+    rig.pool().resume(Scope::All).unwrap();
+    rig.verify(stream, block, 12 * CHUNK, 3);
+    rig.assert_right();
+}

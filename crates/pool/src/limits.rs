@@ -2,9 +2,8 @@
 //! peaks count.
 
 use crate::error::{Error, Result};
-use crate::heap::Heap;
 use crate::pool::Pool;
-use stitchpool_driver::{Address, DeviceId, RawStream};
+use stitchpool_driver::DeviceId;
 
 impl Pool {
     /// From now on the pool holds at most `limit_bytes` of a device, rounded down to granules; `None`: all
@@ -39,45 +38,6 @@ impl Pool {
         }
         Ok(())
     }
-
-    /// Every run of addresses that has memory of one device behind it, in address order.
-    #[must_use]
-    pub fn ranges(&self) -> Vec<Range> {
-        let mapper = self.engine().mapper.lock();
-        let heaps: Vec<&Heap> = self.engine().registry.heaps().collect();
-        let stream = |heap: u32| {
-            let core = heaps.get(heap as usize)?.core.lock();
-            core.tenant.as_ref().map(|tenant| tenant.clock.raw())
-        };
-        let mut ranges: Vec<Range> = Vec::new();
-        let mut last_heap = None;
-        for (heap, mapping) in mapper.current_mappings() {
-            let (address, bytes, device) = (mapping.at(), mapping.bytes(), mapping.handle().device());
-            match ranges.last_mut() {
-                Some(last)
-                    if last.address + last.bytes == address && last.device == device && last_heap == Some(heap) =>
-                {
-                    last.bytes += bytes;
-                }
-                _ => ranges.push(Range { address, bytes, device, stream: stream(heap) }),
-            }
-            last_heap = Some(heap);
-        }
-        ranges
-    }
-}
-
-/// A run of addresses with memory of one device behind it, all of one heap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Range {
-    /// Its first address.
-    pub address: Address,
-    /// Its length.
-    pub bytes: u64,
-    /// Where the memory lies.
-    pub device: DeviceId,
-    /// Whose heap it serves.
-    pub stream: Option<RawStream>,
 }
 
 #[cfg(test)]
@@ -86,6 +46,7 @@ mod tests {
     use super::*;
     use crate::{Request, Settings};
     use std::sync::Arc;
+    use stitchpool_driver::RawStream;
     use stitchpool_driver::host::{HostConfig, HostDriver};
 
     const MIB: u64 = 1 << 20;
@@ -121,16 +82,5 @@ mod tests {
         assert_eq!(pool.stats().devices[0].physical_peak_bytes, 64 * MIB);
         pool.reset_peaks(FIRST).unwrap();
         assert_eq!(pool.stats().devices[0].physical_peak_bytes, 0);
-    }
-
-    #[test]
-    fn the_ranges_are_what_the_pool_holds() {
-        let (pool, stream) = pool();
-        let block = pool.alloc(&Request::new(64 * MIB, stream)).unwrap();
-        let range = pool.ranges()[0];
-        assert_eq!((range.address, range.bytes, range.device), (block.address, 64 * MIB, FIRST));
-        assert_eq!(range.stream, Some(RawStream { device: FIRST, value: 0 }));
-        let held: u64 = pool.ranges().iter().map(|range| range.bytes).sum();
-        assert_eq!(held, pool.stats().devices[0].holdings.physical_bytes);
     }
 }

@@ -6,19 +6,25 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+sys.path.insert(0, str(HERE.parent))
 
 import torch  # noqa: E402
+from backend_source import backend as source  # noqa: E402
 
-from stitchpool.torch import backend  # noqa: E402
+backend = source()
 
 MIB = 1 << 20
 GRANULE = 2 * MIB
 
 
+def pretended():
+    """The shim with the test in CUDA's place."""
+    return backend.build.shim(HERE / "surroundings_pretended.cpp", flags=("-Werror",))
+
+
 def start(devices=1, capacity_bytes=64 * MIB, **options):
     """Installs the backend and gives the functions of surroundings_pretended.cpp."""
-    shim_path = backend.build.shim(HERE / "surroundings_pretended.cpp", flags=("-Werror",))
+    shim_path = pretended()
     backend.install(
         os.environ.get("STITCHPOOL_LIBRARY"),
         driver="host",
@@ -31,7 +37,7 @@ def start(devices=1, capacity_bytes=64 * MIB, **options):
     for name in ("pretend_stream", "pretend_allocate", "pretend_base"):
         getattr(shim, name).restype = ctypes.c_void_p
     shim.pretend_largest.restype = ctypes.c_size_t
-    shim.pretend_pairs.restype = ctypes.c_double
+    shim.pretend_pairs.restype = shim.pretend_pool_pairs.restype = ctypes.c_double
     shim.pretend_init(devices)
     return Pretended(shim)
 

@@ -14,12 +14,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 300
+BUILD_LIMIT_S = 1800
 
 
-def run(*arguments, **environment):
+def run(*arguments, limit_s=LIMIT_S, **environment):
     return subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / "cases.py"), *arguments],
-        capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **environment}, check=False,
+        capture_output=True, text=True, timeout=limit_s, env={**os.environ, **environment}, check=False,
     )
 
 
@@ -30,6 +31,8 @@ class Backend(unittest.TestCase):
             raise unittest.SkipTest("torch is not installed")
         if "STITCHPOOL_LIBRARY" not in os.environ and importlib.util.find_spec("stitchpool._native") is None:
             raise unittest.SkipTest("no library: STITCHPOOL_LIBRARY is not set, and the wheel not installed")
+        built = run("--build", limit_s=BUILD_LIMIT_S)
+        assert built.returncode == 0, built.stderr[-3000:]
 
     def test_every_case(self):
         names = run("--list").stdout.split()

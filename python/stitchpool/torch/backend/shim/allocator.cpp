@@ -71,11 +71,12 @@ std::string Allocator::name() {
   return "stitchpool";
 }
 
-Allocator::PerDevice& Allocator::at(c10::DeviceIndex device) {
-  TORCH_CHECK(
-      device >= 0 && static_cast<size_t>(device) < devices_.size(), "stitchpool: device ", static_cast<int>(device),
-      " is none of the ", devices_.size(), " that CUDA was initialised with: did you call init?");
-  return *devices_[static_cast<size_t>(device)];
+void Allocator::refuse_device(c10::DeviceIndex device) {
+  C10_THROW_ERROR(
+      Error,
+      c10::str(
+          "stitchpool: device ", static_cast<int>(device), " is none of the ", devices_.size(),
+          " that CUDA was initialised with: did you call init?"));
 }
 
 c10::DataPtr Allocator::allocate(size_t bytes) {
@@ -153,7 +154,7 @@ void Allocator::find_memory(Block& block) {
 }
 
 // A block is live from here on.
-void Allocator::enter(Block block) {
+void Allocator::enter(Block&& block) {
   Ledger& ledger = at(block.device).ledger;
   ledger.note(Change::alloc(block), block.is_small());
   if (C10_UNLIKELY(history_.is_watched())) {

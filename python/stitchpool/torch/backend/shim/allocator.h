@@ -104,12 +104,18 @@ class Allocator final : public CUDAAllocator {
   static void delete_static(void* address);
   void* take(size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   void find_memory(Block& block);
-  void enter(Block block);
+  void enter(Block&& block);
   void give(void* address);
   void leave(const Block& block);
   bool relieve();
   [[noreturn]] void refuse(const Block& request, PerDevice& at);
-  PerDevice& at(c10::DeviceIndex device);
+  PerDevice& at(c10::DeviceIndex device) {
+    if (C10_UNLIKELY(static_cast<size_t>(device) >= devices_.size())) {
+      refuse_device(device);
+    }
+    return *devices_[static_cast<size_t>(device)];
+  }
+  [[noreturn]] void refuse_device(c10::DeviceIndex device);
 
   Backing backing_;
   History history_;

@@ -13,7 +13,7 @@ namespace stitchpool {
 class BlockTable {
  public:
   // The address is not in the table.
-  void insert(Block block) {
+  void insert(Block&& block) {
     Shard& shard = shard_of(block.address);
     std::lock_guard<Spin> lock(shard.spin);
     if ((shard.count + 1) * 4 > shard.blocks.size() * 3) {
@@ -98,13 +98,13 @@ class BlockTable {
 
     Block cut(size_t at) {
       Block block = std::move(blocks[at]);
-      blocks[at] = Block{};
+      blocks[at].address = nullptr;
       --count;
       // What lies behind without a gap may stand before its place no more.
       for (size_t next = (at + 1) & (blocks.size() - 1); blocks[next].address != nullptr;
            next = (next + 1) & (blocks.size() - 1)) {
         Block moved = std::move(blocks[next]);
-        blocks[next] = Block{};
+        blocks[next].address = nullptr;
         --count;
         put(std::move(moved));
       }

@@ -141,14 +141,15 @@ std::vector<StreamSegmentSize> Allocator::getExpandableSegmentSizes(c10::DeviceI
 }
 
 void Allocator::emptyCache(MempoolId_t id) {
-  bool is_recording = false;
+  if (!initialized() || process::is_fork()) {
+    return;
+  }
+  bool may_wait = id == MempoolId_t{0, 0};
   for (const auto& device : devices_) {
     device->pools.give_back(id);
-    is_recording |= device->pools.is_recording();
+    may_wait &= !device->pools.is_capturing();
   }
-  if (initialized() && !process::is_fork()) {
-    backing_.trim(!is_recording);
-  }
+  backing_.trim(may_wait);
 }
 
 // Whoever can give memory back is asked before a request fails.

@@ -91,7 +91,7 @@ void GraphPools::begin(MempoolId_t id, Filter filter) {
       std::none_of(recordings_.begin(), recordings_.end(), same),
       "beginAllocateToPool: already recording to mempool_id (", id.first, ", ", id.second, ")");
   join(id, nullptr);
-  recordings_.push_back({id, std::move(filter)});
+  recordings_.push_back({id, std::move(filter), std::nullopt});
   recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
 }
 
@@ -106,10 +106,23 @@ void GraphPools::end(MempoolId_t id) {
   recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
 }
 
+bool GraphPools::is_capturing() {
+  std::lock_guard<std::recursive_mutex> lock(mutex_);
+  const auto goes_on = [](const Recording& recording) {
+    try {
+      return !recording.served.has_value() || recording.filter(*recording.served);
+    } catch (const c10::Error&) {
+      return false;  // the stream is not there any more
+    }
+  };
+  return std::any_of(recordings_.begin(), recordings_.end(), goes_on);
+}
+
 MempoolId_t GraphPools::route(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   for (auto recording = recordings_.rbegin(); recording != recordings_.rend(); ++recording) {
     if (recording->filter(stream)) {
+      recording->served = stream;
       return recording->id;
     }
   }
@@ -282,10 +295,15 @@ bool GraphPools::release_segments(Pool& pool) {
 bool GraphPools::give_back(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   const bool is_all = id == MempoolId_t{0, 0};
+  const auto is_due = [&](const auto& pool) { return pool.second.users == 0 && (is_all || pool.first == id); };
+  if (is_capturing() || std::none_of(pools_.begin(), pools_.end(), is_due)) {
+    return false;
+  }
+  surroundings::finish(device_);
   bool any = false;
   for (auto pool = pools_.begin(); pool != pools_.end();) {
     // While a graph lives its free pieces are its own: replays write there.
-    if (pool->second.users == 0 && (is_all || pool->first == id)) {
+    if (is_due(*pool)) {
       any |= release_segments(pool->second);
     }
     const bool is_over = pool->second.users == 0 && pool->second.segments.empty();

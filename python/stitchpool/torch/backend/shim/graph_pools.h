@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_set>
 
@@ -53,6 +54,9 @@ class GraphPools {
   bool is_recording() const {
     return recordings_count_.load(std::memory_order_acquire) > 0;
   }
+  // Whether a recording may be a capture that is under way. One whose capture has failed is none, even if
+  // torch never ended it.
+  bool is_capturing();
   // The pool that a request on this stream belongs to; {0, 0}: none.
   MempoolId_t route(cudaStream_t stream);
 
@@ -62,7 +66,8 @@ class GraphPools {
   void* alloc_lent(cudaStream_t stream, size_t bytes, MempoolId_t& id);
   void free(const Block& block);
 
-  // Gives the free segments of pools without users back: of all ({0, 0}), or of the one named.
+  // Gives the free segments of pools without users back, of all ({0, 0}) or of the one named, after all work
+  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured.
   bool give_back(MempoolId_t id);
   bool holds(MempoolId_t id, const std::unordered_set<void*>& live);
   std::vector<Shown> segments();
@@ -115,6 +120,8 @@ class GraphPools {
   struct Recording {
     MempoolId_t id;
     Filter filter;
+    // The stream it last served.
+    std::optional<cudaStream_t> served;
   };
   struct State;
 

@@ -29,9 +29,7 @@ void move(StatArray& stats, bool is_small, int64_t up, int64_t down) {
 
 template <typename Act>
 void each(DeviceStats& stats, Act act) {
-  for (StatArray* array :
-       {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-        &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
+  for (StatArray* array : {&stats.allocation, &stats.allocated_bytes, &stats.requested_bytes}) {
     for (Stat& stat : *array) {
       act(stat);
     }
@@ -62,42 +60,41 @@ Change Change::free(const Block& block) {
 
 void Ledger::note(const Change& change, bool is_small) {
   Slip& slip = slips_[thread_number() % kSlips];
-  std::lock_guard<Spin> own(slip.spin);
   // Once its slip is begun a thread goes on with it: every look at a taken ledger slows its holder.
-  if (slip.changes == 0 && spin_.try_lock()) {
+  if (slip.changes.load(std::memory_order_relaxed) == 0 && spin_.try_lock()) {
     enter(change, is_small);
     spin_.unlock();
     return;
   }
+  std::lock_guard<Spin> own(slip.spin);
   Change& mine = is_small ? slip.small : slip.large;
   mine.up.add(change.up);
   mine.down.add(change.down);
-  if (++slip.changes >= kSlipChanges) {
-    std::lock_guard<Spin> lock(spin_);
-    enter(slip.small, true);
-    enter(slip.large, false);
-    slip.small = slip.large = {};
-    slip.changes = 0;
+  if (slip.changes.fetch_add(1, std::memory_order_relaxed) + 1 >= kSlipChanges) {
+    enter_slip(slip);
   }
 }
 
 void Ledger::enter(const Change& change, bool is_small) {
   move(stats_.allocation, is_small, change.up.blocks, change.down.blocks);
-  move(stats_.active, is_small, change.up.blocks, change.down.blocks);
   move(stats_.allocated_bytes, is_small, change.up.bytes, change.down.bytes);
-  move(stats_.active_bytes, is_small, change.up.bytes, change.down.bytes);
   move(stats_.requested_bytes, is_small, change.up.requested_bytes, change.down.requested_bytes);
+}
+
+// The slip's lock is held.
+void Ledger::enter_slip(Slip& slip) {
+  std::lock_guard<Spin> lock(spin_);
+  enter(slip.small, true);
+  enter(slip.large, false);
+  slip.small = slip.large = {};
+  slip.changes.store(0, std::memory_order_relaxed);
 }
 
 void Ledger::enter_slips() {
   for (Slip& slip : slips_) {
-    std::lock_guard<Spin> own(slip.spin);
-    if (slip.changes > 0) {
-      std::lock_guard<Spin> lock(spin_);
-      enter(slip.small, true);
-      enter(slip.large, false);
-      slip.small = slip.large = {};
-      slip.changes = 0;
+    if (slip.changes.load(std::memory_order_relaxed) > 0) {
+      std::lock_guard<Spin> own(slip.spin);
+      enter_slip(slip);
     }
   }
 }
@@ -110,7 +107,11 @@ void Ledger::out_of_memory() {
 DeviceStats Ledger::stats() {
   enter_slips();
   std::lock_guard<Spin> lock(spin_);
-  return stats_;
+  DeviceStats stats = stats_;
+  // A block is active as long as it is allocated; the caller adds what waits for other streams.
+  stats.active = stats.allocation;
+  stats.active_bytes = stats.allocated_bytes;
+  return stats;
 }
 
 int64_t Ledger::live_bytes() {

@@ -7,6 +7,7 @@
 #include "spin.h"
 
 #include <array>
+#include <atomic>
 
 namespace stitchpool {
 
@@ -44,12 +45,14 @@ class Ledger {
 
   struct alignas(128) Slip {
     Spin spin;
-    int changes = 0;
+    // Looked at without the lock: most slips are empty.
+    std::atomic<int> changes{0};
     Change small;
     Change large;
   };
 
   void enter(const Change& change, bool is_small);
+  void enter_slip(Slip& slip);
   void enter_slips();
 
   Spin spin_;

@@ -13,6 +13,17 @@ class Spin {
   }
 
   void lock() noexcept {
+    if (__builtin_expect(!try_lock(), 0)) {
+      wait();
+    }
+  }
+
+  void unlock() noexcept {
+    taken_.store(false, std::memory_order_release);
+  }
+
+ private:
+  __attribute__((noinline)) void wait() noexcept {
     for (int look = 0; !try_lock(); ++look) {
       if (look < kLooks) {
         pause();
@@ -22,11 +33,6 @@ class Spin {
     }
   }
 
-  void unlock() noexcept {
-    taken_.store(false, std::memory_order_release);
-  }
-
- private:
   static void pause() noexcept {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

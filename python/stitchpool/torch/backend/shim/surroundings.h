@@ -22,6 +22,9 @@ cudaStream_t current_stream(c10::DeviceIndex device);
 // Null while the stream is being captured: what is queued there is not work yet.
 std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream);
 
+// Waits until all work of a device is done. Never while a stream is being captured: that would end it.
+void finish(c10::DeviceIndex device);
+
 // Plain device memory of the current device, without the pool. Null if there is none.
 void* plain_malloc(size_t bytes);
 void plain_free(void* address);

@@ -52,11 +52,22 @@ cudaStream_t current_stream(c10::DeviceIndex device) {
 std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream) {
   c10::cuda::CUDAGuard guard(device);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  C10_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
+  const cudaError_t asked = cudaStreamIsCapturing(stream, &status);
+  if (asked == cudaErrorStreamCaptureImplicit) {
+    // The default stream, while another is captured that waits for it.
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  C10_CUDA_CHECK(asked);
   if (status != cudaStreamCaptureStatusNone) {
     return nullptr;
   }
   return std::make_unique<EventFence>(stream);
+}
+
+void finish(c10::DeviceIndex device) {
+  c10::cuda::CUDAGuard guard(device);
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
 }
 
 void* plain_malloc(size_t bytes) {

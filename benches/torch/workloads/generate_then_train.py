@@ -1,0 +1,27 @@
+"""As reinforcement learning does: generate, then train on what was generated, with the same weights."""
+
+import torch
+from llama import adam, billion, heavy_tailed, words
+
+STEPS = 12
+
+
+def prepare():
+    model = billion(recompute=True)
+    model.requires_grad_(False)
+    model.layers[-4:].requires_grad_(True)
+    optimizer = adam(model)
+    dice = torch.Generator().manual_seed(8)
+
+    def step(_):
+        prompts = words(dice, 16, heavy_tailed(dice, 64, 1024))
+        model.eval()
+        said = model.generate(prompts, 16)
+        model.train()
+        loss = model.loss(torch.cat((prompts, said), 1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return step

@@ -1,0 +1,37 @@
+"""LoRA on a model of a billion weights, with recomputation and heavy-tailed lengths."""
+
+import torch
+from llama import adam, billion, heavy_tailed, words
+from torch import nn
+
+STEPS = 36
+RANK = 16
+
+
+class Lora(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.down = nn.Parameter(torch.randn(RANK, base.in_features, device="cuda", dtype=torch.bfloat16) * 0.01)
+        self.up = nn.Parameter(torch.zeros(base.out_features, RANK, device="cuda", dtype=torch.bfloat16))
+
+    def forward(self, x):
+        return self.base(x) + (x @ self.down.t()) @ self.up.t()
+
+
+def prepare():
+    model = billion(recompute=True)
+    model.requires_grad_(False)
+    for layer in model.layers:
+        layer.attention.query, layer.attention.value = Lora(layer.attention.query), Lora(layer.attention.value)
+    optimizer = adam(model)
+    dice = torch.Generator().manual_seed(1)
+
+    def step(_):
+        loss = model.loss(words(dice, 4, heavy_tailed(dice, 128, 4096)))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return step

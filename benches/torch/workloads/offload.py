@@ -1,0 +1,52 @@
+"""Training whose activations go to the host on a second stream, and come back for the backward pass."""
+
+import torch
+from llama import adam, billion, heavy_tailed, words
+
+STEPS = 16
+WORTHWHILE_BYTES = 8 << 20
+
+
+class Offload:
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+
+    def pack(self, tensor):
+        if tensor.untyped_storage().nbytes() < WORTHWHILE_BYTES or isinstance(tensor, torch.nn.Parameter):
+            return tensor
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            kept = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+        # The copy may still read it when autograd lets it go.
+        tensor.record_stream(self.stream)
+        return kept, self.stream.record_event()
+
+    def unpack(self, packed):
+        if isinstance(packed, torch.Tensor):
+            return packed
+        kept, copied = packed
+        with torch.cuda.stream(self.stream):
+            self.stream.wait_event(copied)
+            tensor = kept.to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        tensor.record_stream(torch.cuda.current_stream())
+        return tensor
+
+
+def prepare():
+    model = billion(recompute=True)
+    model.requires_grad_(False)
+    model.layers[:4].requires_grad_(True)
+    optimizer = adam(model)
+    dice = torch.Generator().manual_seed(5)
+    offload = Offload()
+
+    def step(_):
+        with torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack):
+            loss = model.loss(words(dice, 4, heavy_tailed(dice, 256, 2048)))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return step

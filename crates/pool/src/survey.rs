@@ -17,7 +17,8 @@ pub struct Survey {
     pub idle: Vec<SurveyedHandle>,
 }
 
-/// A place in a chain. Live, pending and free bytes of a current slot add up to its length; of all others they are 0.
+/// A place in a chain. Live, pending and free bytes of a current or sleeping slot add up to its length; of all others
+/// they are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurveyedSlot {
     /// Its first address.
@@ -43,7 +44,7 @@ pub enum SlotState {
     Current,
     /// Its handle was moved elsewhere, and still stands here until the GPU is past it.
     Stale,
-    /// Its memory is suspended.
+    /// Its blocks are suspended: nothing stands here until they resume.
     Asleep,
     /// Nothing stands here any more.
     Hole,

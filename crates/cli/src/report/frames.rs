@@ -158,6 +158,7 @@ impl Frames {
         let state = match slot.state {
             SlotState::Current => State::Current,
             SlotState::Stale => State::Stale,
+            // A replay suspends nothing.
             SlotState::Asleep | SlotState::Hole => State::Hole,
             SlotState::Lost => State::Lost,
         };

@@ -61,6 +61,8 @@ impl From<PoolError> for Refusal {
             PoolError::Asleep { .. } => Status::Asleep,
             PoolError::Busy { .. } => Status::Busy,
             PoolError::Capturing { .. } => Status::Capture,
+            PoolError::InUse { .. } | PoolError::Vetoed { .. } => Status::InUse,
+            PoolError::NotCapturing { .. } | PoolError::NoGraph { .. } => Status::InvalidArgument,
             PoolError::Shared { .. } => Status::Shared,
             PoolError::Limit { .. } => Status::OutOfMemory,
             PoolError::Disk { .. } => Status::Disk,

@@ -64,7 +64,11 @@ enum {
     STITCHPOOL_ILLEGAL_ADDRESS = 23,   /* work touched an address it had no rights to: the context is lost */
     STITCHPOOL_DEINITIALIZED = 24,     /* the driver is shut down: the process is ending */
     STITCHPOOL_DRIVER = 25,            /* another refusal of the driver */
-    STITCHPOOL_INTERNAL = 26           /* a fault of this library: open a new pool, and please report it */
+    STITCHPOOL_INTERNAL = 26,          /* a fault of this library: open a new pool, and please report it */
+    STITCHPOOL_ASLEEP = 27,            /* the arena or block is suspended */
+    STITCHPOOL_SHARED = 28,            /* the block shares handles with others: nothing can be done to it alone */
+    STITCHPOOL_UNKNOWN_ARENA = 29,     /* not an arena of this pool */
+    STITCHPOOL_DISK = 30               /* a backup file would not do */
 };
 
 /* The host as a place for memory. */
@@ -176,7 +180,8 @@ typedef struct stitchpool_settings {
     int32_t handle_kind;
     int32_t stream_waits;       /* 1: a stream may be made to wait for another's frees; 0: never */
     int32_t open_to_peers;      /* 1: every device of the pool that can reach a block may use it; 0: those asked for */
-    uint32_t reserved;
+    int32_t poison;             /* 1: blocks whose content was discarded come back full of 0xA5; 0: of anything */
+    uint64_t backup_keep_bytes; /* host and peer memory of backups that is kept for the next suspend */
 } stitchpool_settings;
 
 /* What a trim has done. */
@@ -264,6 +269,8 @@ typedef struct stitchpool_request {
     size_t reader_count;
     uint64_t stripe_bytes;    /* ROUND_ROBIN alone: whole granules */
     int32_t placement;
+    uint32_t arena;           /* 0: the default arena */
+    int32_t exclusive;        /* 1: with handles of its own, so that it alone can be suspended, moved, exchanged */
     uint32_t reserved;
 } stitchpool_request;
 
@@ -294,6 +301,74 @@ stitchpool_status stitchpool_record_use(const stitchpool_pool *pool, void *addre
 /* The same, by the driver's handle; registers the stream if it is new. */
 stitchpool_status stitchpool_record_use_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream,
                                             void *address);
+
+/* ---- Memory that leaves its address and comes back ---- */
+
+/* stitchpool_scope.kind: what an operation is about */
+enum {
+    STITCHPOOL_SCOPE_ALL = 0,
+    STITCHPOOL_SCOPE_ARENA = 1, /* `arena` */
+    STITCHPOOL_SCOPE_BLOCK = 2, /* the exclusive block at `address` */
+    STITCHPOOL_SCOPE_RANGE = 3  /* `bytes` from `address` on: whole handles of one exclusive block */
+};
+
+typedef struct stitchpool_scope {
+    size_t struct_size;
+    int32_t kind;
+    uint32_t arena;
+    const void *address;
+    uint64_t bytes;
+} stitchpool_scope;
+
+/* stitchpool_backup.kind: what becomes of the content */
+enum {
+    STITCHPOOL_BACKUP_HOST = 0,    /* it waits in host memory */
+    STITCHPOOL_BACKUP_DISCARD = 1, /* it is gone */
+    STITCHPOOL_BACKUP_PEER = 2,    /* it waits in memory of device `peer` */
+    STITCHPOOL_BACKUP_DISK = 3     /* it waits in a file in `directory` */
+};
+
+typedef struct stitchpool_backup {
+    size_t struct_size;
+    int32_t kind;
+    int32_t peer;
+    const char *directory;
+} stitchpool_backup;
+
+/* What was done. */
+typedef struct stitchpool_moved {
+    size_t struct_size;
+    uint64_t memory_bytes;          /* given back, taken, or moved */
+    uint64_t content_bytes;         /* put away, brought back, or copied */
+    uint64_t not_yet_visible_bytes; /* given back, and not shown as free by the driver yet */
+    int32_t already;                /* 1: there was nothing to do */
+    uint32_t reserved;
+} stitchpool_moved;
+
+/* The number of the arena of this name, made if there is none yet. */
+stitchpool_status stitchpool_arena(const stitchpool_pool *pool, const char *name, uint32_t *arena);
+
+/*
+ * The four operations below keep every address and every right. They wait first for all work of every device
+ * that may use the memory; from the call to the return nothing may be queued that uses it. While a stream of
+ * the pool is being captured they answer STITCHPOOL_CAPTURE. A null scope is all of the pool.
+ */
+
+/*
+ * Gives the memory of a scope back to the driver. Its blocks may be freed meanwhile; nothing can be allocated
+ * in an arena that sleeps. A null backup is host memory; `moved` may be null.
+ */
+stitchpool_status stitchpool_suspend(const stitchpool_pool *pool, const stitchpool_scope *scope,
+                                     const stitchpool_backup *backup, stitchpool_moved *moved);
+/* Takes memory for all that sleeps of a scope, under the same addresses and with the same bytes. */
+stitchpool_status stitchpool_resume(const stitchpool_pool *pool, const stitchpool_scope *scope,
+                                    stitchpool_moved *moved);
+/* Moves the memory of a scope to a device; the bytes are copied. */
+stitchpool_status stitchpool_migrate(const stitchpool_pool *pool, const stitchpool_scope *scope, int32_t device,
+                                     stitchpool_moved *moved);
+/* Exchanges the memory of two exclusive blocks, or ranges, of the same layout. Nothing is copied. */
+stitchpool_status stitchpool_exchange(const stitchpool_pool *pool, const stitchpool_scope *one,
+                                      const stitchpool_scope *other);
 
 /* ---- When memory is short ---- */
 
@@ -341,6 +416,8 @@ typedef struct stitchpool_stats {
     uint64_t pending_bytes;
     uint64_t stranded_bytes;
     uint64_t quarantined_bytes;
+    uint64_t suspended_bytes;
+    uint64_t backup_bytes;
 } stitchpool_stats;
 
 /* What holds a device's memory. */
@@ -358,6 +435,8 @@ typedef struct stitchpool_device_stats {
     uint64_t device_free_bytes;   /* free outside the pool; STITCHPOOL_ALL: not known */
     uint64_t physical_peak_bytes;
     uint64_t live_peak_bytes;     /* lowered by decay */
+    uint64_t suspended_bytes;     /* in blocks that are suspended: not held now, and needed to resume */
+    uint64_t backup_bytes;        /* in backups of suspended blocks, and kept for such */
 } stitchpool_device_stats;
 
 /* A run of addresses that one physical handle stands behind. */

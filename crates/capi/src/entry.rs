@@ -2,6 +2,7 @@
 //! functions"; here they are read, handed on, and the answer is written.
 
 pub mod alloc;
+pub mod arena;
 pub mod driver;
 pub mod free;
 pub mod limits;

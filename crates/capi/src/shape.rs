@@ -1,25 +1,31 @@
 //! The structs of the header as Rust sees them, and what each means to the pool.
 
+mod backup;
 mod device;
 mod device_info;
 mod device_stats;
 mod driver_info;
 mod driver_options;
 mod listener;
+mod moved;
 mod range;
 mod request;
+mod scope;
 mod segment;
 mod settings;
 mod stats;
 mod trimmed;
 
+pub use backup::CBackup;
 pub use device_info::CDeviceInfo;
 pub use device_stats::CDeviceStats;
 pub use driver_info::CDriverInfo;
 pub use driver_options::CDriverOptions;
 pub use listener::{CRelief, CShortage};
+pub use moved::CMoved;
 pub use range::CRange;
 pub use request::{CPiece, CRequest};
+pub use scope::CScope;
 pub use segment::CSegment;
 pub use settings::CSettings;
 pub use stats::CStats;

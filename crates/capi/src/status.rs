@@ -44,6 +44,10 @@ statuses! {
     Deinitialized = 24, c"STITCHPOOL_DEINITIALIZED", "The driver is shut down already.";
     Driver = 25, c"STITCHPOOL_DRIVER", "Another refusal of the driver.";
     Internal = 26, c"STITCHPOOL_INTERNAL", "A fault of this library.";
+    Asleep = 27, c"STITCHPOOL_ASLEEP", "An arena or block is suspended.";
+    Shared = 28, c"STITCHPOOL_SHARED", "A block shares handles with others.";
+    UnknownArena = 29, c"STITCHPOOL_UNKNOWN_ARENA", "Not an arena of the pool.";
+    Disk = 30, c"STITCHPOOL_DISK", "A backup file would not do.";
 }
 
 impl From<ErrorKind> for Status {

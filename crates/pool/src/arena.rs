@@ -14,6 +14,19 @@ impl ArenaId {
     /// The arena of every request that names none.
     pub const DEFAULT: Self = Self(0);
 
+    /// The arena with this number, for faces whose callers keep numbers. One that is no arena's is refused
+    /// where it is used.
+    #[must_use]
+    pub const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Its number in the pool.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
     pub(crate) const fn is_default(self) -> bool {
         self.0 == Self::DEFAULT.0
     }

@@ -17,7 +17,8 @@ pub struct Survey {
     pub idle: Vec<SurveyedHandle>,
 }
 
-/// A place in a chain. Live, pending and free bytes of a current slot add up to its length; of all others they are 0.
+/// A place in a chain. Live, pending and free bytes of a current or sleeping slot add up to its length; of all others
+/// they are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurveyedSlot {
     /// Its first address.
@@ -45,7 +46,7 @@ pub enum SlotState {
     Stale,
     /// A view of a handle that is in use elsewhere.
     Viewed,
-    /// Its blocks are suspended: their memory stands nowhere, or waits without an address.
+    /// Its blocks are suspended: nothing stands here until they resume.
     Asleep,
     /// Nothing stands here any more.
     Hole,

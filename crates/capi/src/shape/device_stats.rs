@@ -22,6 +22,8 @@ pub struct CDeviceStats {
     pub device_free_bytes: u64,
     pub physical_peak_bytes: u64,
     pub live_peak_bytes: u64,
+    pub suspended_bytes: u64,
+    pub backup_bytes: u64,
 }
 
 // SAFETY: the size, then numbers, without padding.
@@ -47,6 +49,8 @@ impl CDeviceStats {
             device_free_bytes: holdings.device_free_bytes.unwrap_or(u64::MAX),
             physical_peak_bytes: stats.physical_peak_bytes,
             live_peak_bytes: stats.live_peak_bytes,
+            suspended_bytes: holdings.suspended_bytes,
+            backup_bytes: holdings.backup_bytes,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::place::items;
 use crate::record::Record;
 use crate::refusal::{Refusal, Result};
 use crate::status::Status;
-use stitchpool_pool::{Piece, Placement, Request, StreamId};
+use stitchpool_pool::{ArenaId, Piece, Placement, Request, StreamId};
 
 /// `stitchpool_request`.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub struct CRequest {
     pub reader_count: usize,
     pub stripe_bytes: u64,
     pub placement: i32,
+    pub arena: u32,
+    pub exclusive: i32,
     pub reserved: u32,
 }
 
@@ -54,6 +56,8 @@ impl CRequest {
         reader_count: 0,
         stripe_bytes: 0,
         placement: 0,
+        arena: 0,
+        exclusive: 0,
         reserved: 0,
     };
 
@@ -69,6 +73,14 @@ impl CRequest {
             request.alignment_bytes = self.alignment_bytes;
         }
         request.placement = self.placement(pieces)?;
+        request.arena = ArenaId::of_number(self.arena);
+        request.exclusive = match self.exclusive {
+            0 | 1 => self.exclusive == 1,
+            other => {
+                let words = format!("{}.exclusive is {other}: 0 is no, 1 yes", Self::NAME);
+                return Err(Refusal::new(Status::InvalidArgument, words));
+            }
+        };
         request.readers = readers.iter().map(|reader| device_of(*reader)).collect::<Result<_>>()?;
         Ok(request)
     }

@@ -27,7 +27,8 @@ pub struct CSettings {
     pub handle_kind: i32,
     pub stream_waits: i32,
     pub open_to_peers: i32,
-    pub reserved: u32,
+    pub poison: i32,
+    pub backup_keep_bytes: u64,
 }
 
 // SAFETY: the size, then numbers and a pointer, without padding.
@@ -58,7 +59,8 @@ impl CSettings {
             handle_kind: settings.kind as i32,
             stream_waits: i32::from(settings.stream_waits),
             open_to_peers: i32::from(settings.open_to_peers),
-            reserved: 0,
+            poison: i32::from(settings.poison),
+            backup_keep_bytes: settings.backup_keep_bytes,
         }
     }
 
@@ -83,6 +85,8 @@ impl CSettings {
             kind,
             stream_waits,
             open_to_peers,
+            poison: yes_or_no("poison", self.poison)?,
+            backup_keep_bytes: self.backup_keep_bytes,
             wait_max: Duration::from_micros(self.wait_max_us),
             seal_pause: Duration::from_micros(self.seal_pause_us),
             decay: Duration::from_micros(self.decay_us),
@@ -131,7 +135,8 @@ mod tests {
             handle_kind: 1,
             stream_waits: 0,
             open_to_peers: 1,
-            reserved: 0,
+            poison: 1,
+            backup_keep_bytes: 10,
         };
         let expected = Settings {
             devices: vec![DeviceId(1), DeviceId::HOST],
@@ -141,6 +146,8 @@ mod tests {
             kind: HandleKind::FileDescriptor,
             stream_waits: false,
             open_to_peers: true,
+            poison: true,
+            backup_keep_bytes: 10,
             wait_max: Duration::from_micros(7),
             seal_pause: Duration::from_micros(8),
             decay: Duration::from_micros(9),

@@ -30,6 +30,8 @@ pub struct CStats {
     pub pending_bytes: u64,
     pub stranded_bytes: u64,
     pub quarantined_bytes: u64,
+    pub suspended_bytes: u64,
+    pub backup_bytes: u64,
 }
 
 // SAFETY: the size, then numbers, without padding.
@@ -64,6 +66,8 @@ impl CStats {
             pending_bytes: sum(|holdings| holdings.pending_bytes),
             stranded_bytes: sum(|holdings| holdings.stranded_bytes),
             quarantined_bytes: sum(|holdings| holdings.quarantined_bytes),
+            suspended_bytes: sum(|holdings| holdings.suspended_bytes),
+            backup_bytes: sum(|holdings| holdings.backup_bytes),
         }
     }
 }

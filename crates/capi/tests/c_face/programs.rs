@@ -44,3 +44,8 @@ fn a_shortage_is_passed_on() {
 fn threads_and_destruction_do_not_meet() {
     runs("threads");
 }
+
+#[test]
+fn arenas_sleep_and_wake_and_their_memory_moves() {
+    runs("arenas");
+}

@@ -158,7 +158,8 @@ impl Frames {
         let state = match slot.state {
             SlotState::Current => State::Current,
             SlotState::Stale => State::Stale,
-            SlotState::Hole => State::Hole,
+            // A replay suspends nothing, and makes no views.
+            SlotState::Asleep | SlotState::Viewed | SlotState::Hole => State::Hole,
             SlotState::Lost => State::Lost,
         };
         let handle = slot.handle.map(|handle| self.number(handle));

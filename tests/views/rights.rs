@@ -5,7 +5,7 @@ use crate::rig::{Application, GRANULE};
 use Rights::{None, Read, ReadWrite};
 use stitchpool::driver::host::HostDriver;
 use stitchpool::driver::{DeviceId, ErrorKind, Kernels, Rights, Verb};
-use stitchpool::{ArenaId, Block, Error, Placement, Request, Scope};
+use stitchpool::{ArenaId, Backup, Block, Error, Placement, Request, Scope};
 
 fn write(host: &HostDriver, on: crate::rig::Stream, block: Block) {
     Application::fill(host, on.raw, block.address, block.bytes, 1);
@@ -216,4 +216,64 @@ fn only_a_device_that_loses_something_is_waited_for() {
     bench.pool.set_rights(Scope::Block(block.address), &[grant(1, None)]).unwrap();
     assert_eq!(bench.host.queued(other.raw).unwrap(), 0);
     assert_eq!(bench.rights(block.address, block.bytes), vec![[Read, None, Read, None]; 2]);
+}
+
+#[test]
+fn rights_and_bytes_survive_a_suspend_and_a_move() {
+    let bench = Bench::new(32);
+    let stream = bench.stream(0);
+    let arena = bench.pool.arena("weights").unwrap();
+    let ask = |request: Request| {
+        let block = bench.pool.alloc(&request.in_arena(arena)).unwrap();
+        write(&bench.host, stream, block);
+        block
+    };
+    let shared = ask(Request::new(3 * GRANULE, stream.id));
+    let alone = ask(Request::new(4 * GRANULE, stream.id).exclusive());
+    bench.pool.set_rights(Scope::Arena(arena), &[grant(0, Read), grant(2, Read)]).unwrap();
+    let half = Scope::Range { address: alone.address, bytes: 2 * GRANULE };
+    bench.pool.set_rights(half, &[grant(1, ReadWrite)]).unwrap();
+    let check = || {
+        bench.host.run_all();
+        let (rest, first) = ([Read, None, Read, None], [Read, ReadWrite, Read, None]);
+        assert_eq!(bench.rights(shared.address, shared.bytes), vec![rest; 3]);
+        assert_eq!(bench.rights(alone.address, alone.bytes), [first, first, rest, rest]);
+        for block in [shared, alone] {
+            Application::verify(&*bench.host, stream.raw, block.address, block.bytes, 1);
+        }
+        bench.host.run_all();
+        bench.assert_unhurt();
+    };
+    check();
+    bench.pool.suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    assert!(matches!(bench.pool.lease(alone.address), Err(Error::Asleep { .. })));
+    assert!(matches!(bench.pool.view(&[alone.into()], &[]), Err(Error::Asleep { .. })));
+    bench.pool.resume(Scope::Arena(arena)).unwrap();
+    check();
+    bench.pool.migrate(Scope::Block(alone.address), DeviceId(1)).unwrap();
+    check();
+}
+
+#[test]
+fn what_is_held_is_neither_suspended_nor_moved() {
+    let bench = Bench::new(32);
+    let stream = bench.stream(0);
+    let arena = bench.pool.arena("weights").unwrap();
+    let block = bench.pool.alloc(&Request::new(3 * GRANULE, stream.id).in_arena(arena).exclusive()).unwrap();
+    write(&bench.host, stream, block);
+    let held = Error::Held { address: block.address, holders: 1 };
+    for by_view in [false, true] {
+        let lease = (!by_view).then(|| bench.pool.lease(block.address).unwrap());
+        let view = by_view.then(|| bench.pool.view(&[block.into()], &[grant(0, Read)]).unwrap());
+        for scope in [Scope::Block(block.address), Scope::Arena(arena), Scope::All] {
+            assert_eq!(bench.pool.suspend(scope, &Backup::Host).unwrap_err(), held);
+            assert_eq!(bench.pool.migrate(scope, DeviceId(1)).unwrap_err(), held);
+        }
+        drop((lease, view));
+        bench.pool.suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+        bench.pool.resume(Scope::Arena(arena)).unwrap();
+    }
+    Application::verify(&*bench.host, stream.raw, block.address, block.bytes, 1);
+    bench.host.run_all();
+    bench.assert_unhurt();
 }

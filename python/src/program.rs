@@ -39,6 +39,7 @@ fn arguments(driver: &str, keywords: Option<&Bound<'_, PyDict>>) -> Result<Repla
         driver,
         devices: None,
         capacity: None,
+        spill: false,
         scale: 1.0,
         repeat: 1,
         check: false,
@@ -51,13 +52,14 @@ fn arguments(driver: &str, keywords: Option<&Bound<'_, PyDict>>) -> Result<Repla
             _ if value.is_none() => {}
             "devices" => args.devices = Some(value.extract()?),
             "capacity" => args.capacity = Some(value.str()?.to_string().parse().map_err(Refused::request)?),
+            "spill" => args.spill = value.extract()?,
             "scale" => args.scale = value.extract()?,
             "repeat" => args.repeat = value.extract()?,
             "check" => args.check = value.extract()?,
             "lag_ms" => args.lag_ms = value.extract()?,
             "pace" => args.pace = value.extract()?,
             key => {
-                let words = "it has devices, capacity, scale, repeat, check, lag_ms, pace";
+                let words = "it has devices, capacity, spill, scale, repeat, check, lag_ms, pace";
                 return Err(Refused::request(format!("a replay has no setting `{key}`; {words}")));
             }
         }

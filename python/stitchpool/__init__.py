@@ -42,7 +42,7 @@ def replay(path: "str | _os.PathLike[str]", driver: str = "auto", **settings: _A
 
     `path` is a PyTorch memory snapshot (.pickle, also packed as .gz, .xz or .zst) or an RMM log (.csv).
     `settings` are those of the command: `devices`, `capacity` (bytes, "8GiB", or "1.02x" the run's own
-    peak), `scale`, `repeat`, `check`, `lag_ms`, `pace`. Raises InvalidRequest with what is wrong.
+    peak), `spill`, `scale`, `repeat`, `check`, `lag_ms`, `pace`. Raises InvalidRequest with what is wrong.
     """
     figures: "dict[str, _Any]" = _json.loads(_native.replay(path, driver, **settings))
     return figures

@@ -54,6 +54,9 @@ pub struct ReplayArgs {
     /// What the pool may hold of each device, as 8GiB, or as 1.02x the trace's own peak.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<Capacity>,
+    /// Places what a device has no room for on the other devices of the pool, in the order of their numbers.
+    #[arg(long)]
+    pub spill: bool,
     /// Multiplies every size of the trace.
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = parse_factor)]
     pub scale: f64,

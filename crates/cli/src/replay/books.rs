@@ -1,6 +1,6 @@
 //! What is counted while a trace is played. It plays nothing.
 
-use super::rig::Rig;
+use super::rig::{Rig, Spread};
 use super::script::Live;
 use serde::Serialize;
 use stitchpool_driver::{Spent, Verb};
@@ -27,6 +27,10 @@ pub struct Books {
     pub largest_stall_us: f64,
     /// Waits of one stream for another in the first half.
     pub stream_waits_first_half: Option<u64>,
+    /// Live bytes that lie on another device than their stream's.
+    pub remote: Live,
+    /// Bytes of all requests that came to lie so.
+    pub remote_bytes: u64,
     /// By device, over the whole run.
     pub devices: Vec<DeviceBooks>,
     /// The rounds that are over.
@@ -87,7 +91,9 @@ impl Books {
             driver_us_second_half: 0.0,
             largest_stall_us: 0.0,
             stream_waits_first_half: None,
-            devices: vec![DeviceBooks::default(); rig.lanes.len()],
+            remote: Live::default(),
+            remote_bytes: 0,
+            devices: vec![DeviceBooks::default(); rig.places()],
             rounds: Vec::new(),
             half_us: duration_us / 2,
             now_us: 0,
@@ -124,15 +130,20 @@ impl Books {
     }
 
     /// A block begins.
-    pub fn begin(&mut self, device: usize, bytes: u64) {
-        let books = &mut self.devices[device];
-        books.live.add(bytes);
-        books.round_live_peak_bytes = books.round_live_peak_bytes.max(books.live.bytes);
+    pub fn begin(&mut self, spread: &Spread) {
+        for (device, bytes) in spread.parts() {
+            let books = &mut self.devices[device];
+            books.live.add(bytes);
+            books.round_live_peak_bytes = books.round_live_peak_bytes.max(books.live.bytes);
+        }
+        self.remote.add(spread.remote_bytes());
+        self.remote_bytes += spread.remote_bytes();
     }
 
     /// A block ends.
-    pub fn end(&mut self, device: usize, bytes: u64) {
-        self.devices[device].live.take(bytes);
+    pub fn end(&mut self, spread: &Spread) {
+        spread.parts().for_each(|(device, bytes)| self.devices[device].live.take(bytes));
+        self.remote.take(spread.remote_bytes());
     }
 
     /// Keeps the words of the first refusal.

@@ -46,6 +46,10 @@ pub struct Figures {
     pub peak_reserved_bytes: Option<u64>,
     /// That, over its own highest live bytes.
     pub reserved_ratio: Option<f64>,
+    /// Bytes of all requests that came to lie on another device than their stream's.
+    pub remote_bytes: u64,
+    /// The most of those at any one time.
+    pub remote_peak_bytes: u64,
     /// Requests served with no call that creates or maps.
     pub hits: u64,
     /// Requests served with one.
@@ -164,6 +168,8 @@ impl Figures {
             end_physical_bytes: stats.devices.iter().map(|device| device.holdings.physical_bytes).sum(),
             peak_reserved_bytes,
             reserved_ratio: peak_reserved_bytes.map(|bytes| ratio(bytes, sum(|steps| steps.peak_live_bytes))),
+            remote_bytes: books.remote_bytes,
+            remote_peak_bytes: books.remote.peak_bytes,
             hits: books.hits,
             misses: books.misses,
             handles_created: stats.handles_created,

@@ -1,14 +1,13 @@
 //! Plays a trace, step by step, and counts.
 
 use super::books::Books;
-use super::rig::Rig;
+use super::rig::{Rig, Spread};
 use super::script::Script;
 use super::witness::{Sight, Witness};
 use crate::work::{Held, Lane};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
-use stitchpool_pool::Request;
 use stitchpool_trace::Op;
 
 /// A run of a trace, and where it is.
@@ -37,8 +36,8 @@ pub struct Audience<'a> {
 /// A live block of the trace.
 struct Standing {
     held: Held,
-    /// As the trace asked for it, scaled.
-    bytes: u64,
+    /// How it lies, in bytes as the trace asked for them, scaled.
+    spread: Spread,
     stream: usize,
     seed: u64,
 }
@@ -140,13 +139,14 @@ impl<'a> Player<'a> {
     fn alloc(&mut self, device: usize, size_bytes: u64, stream: usize) -> Result<()> {
         let bytes = self.script.scaled(size_bytes);
         let lane = &self.rig.lanes[device][stream];
-        let outcome = Held::alloc(&self.rig.pool, lane, Request::new(bytes, lane.id()));
+        let outcome = Held::alloc(&self.rig.pool, lane, self.rig.request(device, stream, bytes));
         let charge = self.books.charge(self.rig);
         self.books.largest_stall_us = self.books.largest_stall_us.max(charge.cost_us);
         let seed = (device as u64) << 56 | self.start_us.wrapping_mul(31) ^ self.blocks[device].len() as u64;
         let block = match outcome {
             Ok(held) => {
-                self.books.begin(device, bytes);
+                let spread = self.rig.spread(device, &held, bytes)?;
+                self.books.begin(&spread);
                 if charge.is_stitched {
                     self.books.misses += 1
                 } else {
@@ -158,7 +158,7 @@ impl<'a> Player<'a> {
                     }
                     lane.fill(&held, held.whole(), seed).context("a fill was refused")?;
                 }
-                Some(Standing { held, bytes, stream, seed })
+                Some(Standing { held, spread, stream, seed })
             }
             Err(error) => {
                 self.books.oom += 1;
@@ -196,7 +196,7 @@ impl<'a> Player<'a> {
                 }
             }
         }
-        self.books.end(device, block.bytes);
+        self.books.end(&block.spread);
         if let Err(error) = outcome.and(block.held.free(&self.rig.pool).map_err(|(error, _)| error)) {
             self.books.refused += 1;
             self.books.note(|| error.to_string());

@@ -6,7 +6,6 @@ use super::script::Script;
 use anyhow::Result;
 use std::time::{Duration, Instant};
 use stitchpool_driver::Address;
-use stitchpool_pool::Request;
 use stitchpool_trace::{Op, Step};
 
 /// So many steps are played between two readings of the clock.
@@ -76,6 +75,6 @@ fn alloc(
     blocks: &mut Vec<Option<Address>>,
     (device, stream, size_bytes): (usize, u32, u64),
 ) {
-    let request = Request::new(script.scaled(size_bytes), rig.lanes[device][stream as usize].id());
+    let request = rig.request(device, stream as usize, script.scaled(size_bytes));
     blocks.push(rig.pool.alloc(&request).ok().map(|block| block.address));
 }

@@ -4,7 +4,7 @@ use crate::program::{count, figure, file, run, sample, word};
 use stitchpool_trace::{DeviceTrace, Event, EventKind, Trace, write_snapshot};
 
 /// Every field that scripts may count on.
-const FIELDS: [&str; 34] = [
+const FIELDS: [&str; 36] = [
     "trace",
     "driver",
     "devices",
@@ -15,6 +15,8 @@ const FIELDS: [&str; 34] = [
     "peak_physical_bytes",
     "ratio",
     "end_physical_bytes",
+    "remote_bytes",
+    "remote_peak_bytes",
     "hits",
     "misses",
     "handles_created",
@@ -109,6 +111,30 @@ fn a_capacity_can_be_named_in_terms_of_the_traces_own_peak() {
     let (limit, peak) = (count(&figures, "limit_bytes"), count(&figures, "peak_live_bytes") as f64);
     assert!((limit as f64 - 1.05 * peak).abs() <= (2 << 20) as f64, "{limit} of {peak}");
     assert!(count(&figures, "peak_physical_bytes") <= limit);
+}
+
+#[test]
+fn what_home_has_no_room_for_spills_to_the_next_device() {
+    let line = |more: &[&str]| {
+        let words = ["--driver", "host", "--json", "--devices", "2", "--capacity", "0.6x", "--scale", "0.005"];
+        run(&[&["replay", &gnn()], &words[..], more].concat())
+    };
+    assert_eq!(line(&[]).status, 1);
+    let figures = line(&["--spill", "--check"]).object();
+    assert_eq!((count(&figures, "oom"), count(&figures, "wrong_bytes"), count(&figures, "faults")), (0, 0, 0));
+    let (limit, remote_peak) = (count(&figures, "limit_bytes"), count(&figures, "remote_peak_bytes"));
+    assert!(remote_peak > 0 && remote_peak <= count(&figures, "remote_bytes"), "{figures}");
+    let devices = figures["per_device"].as_array().unwrap();
+    assert_eq!((devices.len(), count(&devices[1], "peak_live_bytes")), (2, remote_peak));
+    for device in devices {
+        let (live, physical) = (count(device, "peak_live_bytes"), count(device, "peak_physical_bytes"));
+        assert!(live <= physical && physical <= limit, "{figures}");
+    }
+    let roomy = run(&["replay", &gnn(), "--driver", "host", "--json", "--devices", "2", "--spill"]).object();
+    assert_eq!((count(&roomy, "remote_bytes"), count(&roomy, "oom")), (0, 0));
+    let alone = run(&["replay", &gnn(), "--driver", "host", "--spill"]);
+    assert_eq!(alone.status, 2, "{alone:?}");
+    assert!(alone.stderr.contains("--devices 2"), "{}", alone.stderr);
 }
 
 #[test]

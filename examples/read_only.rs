@@ -2,7 +2,7 @@
 //!
 //! On a GPU such a write ends the context, so a child process makes it: the child says what it saw by its
 //! exit status, and the parent, whose pool has the same device, goes on. `cargo run --example read_only`;
-//! `--device cuda` fails where there is no GPU.
+//! `--device cuda` fails where there is no GPU, `--on-peer` puts the memory on another device than the kernels.
 
 #[path = "devices/mod.rs"]
 mod devices;
@@ -10,7 +10,7 @@ mod devices;
 use devices::Devices;
 use std::process::{Command, ExitCode};
 use stitchpool::driver::{DeviceId, Grant, RawStream, Rights};
-use stitchpool::{Block, Pool, Request, Scope, Settings};
+use stitchpool::{Block, Placement, Pool, Request, Scope, Settings};
 
 const BYTES: u64 = 8 << 20;
 const HERE: DeviceId = DeviceId(0);
@@ -39,13 +39,15 @@ fn main() -> ExitCode {
 }
 
 fn set_up() -> Outcome<Stage> {
-    let devices = Devices::open(1)?;
+    let on_peer = std::env::args().any(|argument| argument == "--on-peer");
+    let devices = Devices::open(if on_peer { 2 } else { 1 })?;
     if std::env::args().any(|argument| argument == "cuda") && devices.driver.name() != "cuda" {
         return Err("there is no GPU".into());
     }
+    let place = if on_peer { DeviceId(1) } else { HERE };
     let pool = Pool::new(devices.driver.clone(), Settings::default())?;
     let stream = devices.kernels.create_stream(HERE)?;
-    let block = pool.alloc(&Request::new(BYTES, pool.register(stream)?).exclusive())?;
+    let block = pool.alloc(&Request::new(BYTES, pool.register(stream)?).placed(Placement::Home(place)).exclusive())?;
     let stage = Stage { devices, pool, stream, block };
     stage.write()?;
     stage.pool.set_rights(Scope::Block(block.address), &[Grant { device: HERE, rights: Rights::Read }])?;

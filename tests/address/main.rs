@@ -26,4 +26,5 @@ rows! {
     places::two_buffers_are_exchanged_and_nothing_is_copied,
     places::a_block_spills_over_to_the_host_and_kernels_cross_the_seam,
     places::remote_parts_cost_what_the_link_gives,
+    places::dealt_and_weighted_ranges_are_read_at_the_links_speed,
 }

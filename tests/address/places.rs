@@ -102,37 +102,61 @@ pub(crate) fn a_block_spills_over_to_the_host_and_kernels_cross_the_seam(rig: &R
 
 pub(crate) fn remote_parts_cost_what_the_link_gives(rig: &Rig) {
     let Some(&peer) = peers(rig).first() else { return rig.say("no peer: skipped") };
-    let pool = rig.pool(everywhere(rig));
-    let stream = rig.stream(HERE);
-    let id = pool.register(stream).unwrap();
     let bytes = 8 * rig.gib;
-    let (copy_ms, _) = rig.copy_ms(HERE, peer, bytes);
     let stripe = rig.granule().max(bytes / 4096);
-    for remote in [0_u64, 12, 25, 50, 100] {
-        let stripes = bytes / stripe;
+    let rules = [0_u64, 12, 25, 50, 100].map(|remote| {
         // The remote stripes are spread over the range.
         let device = |index: u64| if index * remote / 100 < (index + 1) * remote / 100 { peer } else { HERE };
         let mut shards: Vec<Piece> = Vec::new();
-        for index in 0..stripes {
+        for index in 0..bytes / stripe {
             match shards.last_mut() {
                 Some(last) if last.device == device(index) => last.bytes += stripe,
                 _ => shards.push(Piece { device: device(index), bytes: stripe }),
             }
         }
-        let request = Request::new(bytes, id).placed(Placement::Shards(shards));
-        let block = pool.alloc(&request).unwrap().address;
-        rig.fill(stream, block, bytes, remote);
+        (format!("{remote} % remote"), Placement::Shards(shards))
+    });
+    read_each(rig, peer, bytes, &rules);
+}
+
+pub(crate) fn dealt_and_weighted_ranges_are_read_at_the_links_speed(rig: &Rig) {
+    let Some(&peer) = peers(rig).first() else { return rig.say("no peer: skipped") };
+    let bytes = 8 * rig.gib;
+    let deal = |stripe_bytes| Placement::RoundRobin { devices: vec![HERE, peer], stripe_bytes };
+    let rules = [
+        ("round robin, stripes of a granule".to_owned(), deal(rig.granule())),
+        ("round robin, 32 stripes".to_owned(), deal(bytes / 32)),
+        ("weighted 1 to 1".to_owned(), Placement::Weighted(vec![(HERE, 1), (peer, 1)])),
+        ("weighted 7 to 1".to_owned(), Placement::Weighted(vec![(HERE, 7), (peer, 1)])),
+    ];
+    read_each(rig, peer, bytes, &rules);
+}
+
+/// Says how fast kernels read a range under each rule, beside the plain copy to the peer.
+fn read_each(rig: &Rig, peer: DeviceId, bytes: u64, rules: &[(String, Placement)]) {
+    let pool = rig.pool(everywhere(rig));
+    let stream = rig.stream(HERE);
+    let id = pool.register(stream).unwrap();
+    let (copy_ms, _) = rig.copy_ms(HERE, peer, bytes);
+    for ((name, rule), seed) in rules.iter().zip(0..) {
+        let block = pool.alloc(&Request::new(bytes, id).placed(rule.clone())).unwrap().address;
+        let segments = pool.segments(block, bytes).unwrap();
+        let far_bytes = segments.iter().filter(|segment| segment.device == peer).map(|segment| segment.bytes);
+        let expected = rule.pieces(bytes, rig.granule()).unwrap();
+        let expected_bytes = expected.iter().filter(|piece| piece.device == peer).map(|piece| piece.bytes);
+        assert_eq!(far_bytes.sum::<u64>(), expected_bytes.sum::<u64>(), "{name}");
+        rig.fill(stream, block, bytes, seed);
         rig.finish(stream);
         let tries = (0..3).map(|_| {
             let (ms, ()) = Rig::timed(|| {
-                rig.verify(stream, block, bytes, remote);
+                rig.verify(stream, block, bytes, seed);
                 rig.finish(stream);
             });
             ms
         });
         let ms = tries.fold(f64::INFINITY, f64::min);
         rig.say(&format!(
-            "{remote} % remote: read at {:.0} GB/s; the plain copy over the link {:.0} GB/s",
+            "{name}: read at {:.0} GB/s; the plain copy over the link {:.0} GB/s",
             bytes as f64 / ms / 1e6,
             bytes as f64 / copy_ms / 1e6
         ));

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds, in release, what tests/gpu/check.sh runs, and copies it into a folder.
+# Builds, in release, what tests/gpu/check.sh and tests/gpu/two.sh run, and copies it into a folder.
 set -euo pipefail
 folder=${1:?usage: pack.sh FOLDER}
 cd "$(dirname "$0")/../.."
 mkdir -p "$folder"
-cargo build --release --quiet -p stitchpool-cli
+cargo build --release --quiet -p stitchpool-cli -p stitchpool-capi
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json,sys; print(json.load(sys.stdin)["target_directory"])')
-cp "$target/release/stitchpool" "$folder/"
+cp "$target/release/stitchpool" "$target/release/libstitchpool_c.so" "$folder/"
 built() { # package, test target
     cargo test --release -p "$1" --test "$2" --no-run --message-format json 2>/dev/null |
         python3 -c 'import json,sys
@@ -18,6 +18,8 @@ for line in sys.stdin:
 cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
 cargo build --release --quiet -p stitchpool --examples
-for example in two_devices tensor_parallel read_only; do cp "$target/release/examples/$example" "$folder/"; done
-strip "$folder/stitchpool" "$folder/conformance" "$folder/address" "$folder/two_devices" "$folder/tensor_parallel" "$folder/read_only"
+for example in two_devices tensor_parallel read_only oversubscribe; do
+    [ ! -x "$target/release/examples/$example" ] || cp "$target/release/examples/$example" "$folder/"
+done
+find "$folder" -maxdepth 1 -type f -perm -u+x -exec strip {} +
 ls -l "$folder"

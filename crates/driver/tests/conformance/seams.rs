@@ -6,6 +6,7 @@ use stitchpool_driver::{DeviceId, Rights};
 rows!(everywhere:
     a_range_of_many_shuffled_handles_is_one_buffer,
     a_range_over_two_devices_is_one_buffer_to_both,
+    a_range_with_a_half_on_each_device_is_one_buffer_to_both,
     memory_is_replaced_under_a_range_that_stays,
     handles_are_restitched_through_aliases_in_stream_order,
 );
@@ -45,6 +46,26 @@ fn a_range_over_two_devices_is_one_buffer_to_both(rig: &Rig) {
         let found = rig.tally();
         assert_eq!((found.checked_bytes - before, found.wrong_bytes), (128 * rig.granule, 0));
     }
+}
+
+/// Granules on each device: 1 GiB in all where they are as large as a GPU's.
+const HALF: u64 = 256;
+
+fn a_range_with_a_half_on_each_device_is_one_buffer_to_both(rig: &Rig) {
+    if !rig.has_two() {
+        return;
+    }
+    let at = rig.stitch(&[FIRST, SECOND], HALF);
+    let whole = 2 * HALF;
+    let streams = [rig.stream(FIRST), rig.stream(SECOND)];
+    for (seed, (writer, reader)) in [(0, 1), (1, 0)].into_iter().enumerate() {
+        rig.fill(streams[writer], at, whole, seed as u64);
+        rig.wait(streams[reader], rig.record(streams[writer]));
+        rig.verify(streams[reader], at, whole, seed as u64);
+        rig.verify(streams[writer], at, whole, seed as u64);
+        streams.iter().for_each(|&stream| rig.finish_stream(stream));
+    }
+    rig.demand_right(4 * whole);
 }
 
 fn memory_is_replaced_under_a_range_that_stays(rig: &Rig) {

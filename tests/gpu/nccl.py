@@ -4,8 +4,9 @@ right again once other memory stands behind the same addresses. No multicast: NV
     python3 tests/gpu/nccl.py LIBRARY [--processes one|each] [--case plain|registered|kept|graph] [--kind private|fd]
     python3 tests/gpu/nccl.py LIBRARY --driver host --dry-run
 
-LIBRARY is libstitchpool_c.so. `one` process has a communicator for each GPU; or `each` GPU has a process. Prints a line a
-finding, and ends with status 1 if any is wrong. `kept` swaps the memory under a registration, which nobody promises.
+LIBRARY is libstitchpool_c.so. `one` process has a communicator for each GPU; or `each` GPU has a process. Prints a
+line a finding, and ends with status 1 if any is wrong. `kept` swaps the memory under a registration: nobody promises
+that this holds.
 """
 
 import argparse
@@ -23,11 +24,13 @@ os.environ.setdefault("NCCL_DEBUG", "WARN")
 import pool as c_face
 
 MIB = 1 << 20
-BLOCK_BYTES = 256 * MIB
+BUFFER_BYTES = 256 * MIB
 TURNS = 20
 PATIENCE_S = 60
 INT32, SUM = 2, 0
-# Name, largest handle, whether every second handle is on the next GPU.
+# The pool makes handles of at most this part of a request.
+REQUEST_PART = 128
+# Name, size of the handles, whether every second handle is on the next GPU.
 LAYOUTS = [("2 MiB handles", 2 * MIB, False), ("64 MiB handles", 64 * MIB, False),
            ("2 MiB handles, every second on the next GPU", 2 * MIB, True),
            ("64 MiB handles, every second on the next GPU", 64 * MIB, True)]
@@ -92,7 +95,7 @@ class World:
     def all_reduce(self, addresses):
         self.nccl.GroupStart()
         for rank, at in zip(self.ranks, addresses):
-            self.nccl.AllReduce(c_void_p(at), c_void_p(at), c_size_t(BLOCK_BYTES // 4), c_int(INT32), c_int(SUM),
+            self.nccl.AllReduce(c_void_p(at), c_void_p(at), c_size_t(BUFFER_BYTES // 4), c_int(INT32), c_int(SUM),
                                 rank.comm, c_void_p(rank.raw_stream))
         self.nccl.GroupEnd()
 
@@ -136,13 +139,13 @@ class World:
             rank.stream.synchronize()
         took_s = time.perf_counter() - begun
         self.meet.wait()
-        return BLOCK_BYTES * TURNS / took_s / 1e9
+        return BUFFER_BYTES * TURNS / took_s / 1e9
 
     def register(self, addresses):
         handles = []
         for rank, at in zip(self.ranks, addresses):
             handle = c_void_p()
-            self.nccl.CommRegister(rank.comm, c_void_p(at), c_size_t(BLOCK_BYTES), byref(handle))
+            self.nccl.CommRegister(rank.comm, c_void_p(at), c_size_t(BUFFER_BYTES), byref(handle))
             handles.append(handle)
         return handles
 
@@ -177,10 +180,10 @@ class World:
     def tensors(self, word):
         """Plain memory of each rank's GPU, as large as a block."""
         full = self.torch.full
-        return [full((BLOCK_BYTES // 4,), word, dtype=self.torch.int32, device=rank.device) for rank in self.ranks]
+        return [full((BUFFER_BYTES // 4,), word, dtype=self.torch.int32, device=rank.device) for rank in self.ranks]
 
     def _pattern(self, device, factor, seed):
-        words = self.torch.arange(BLOCK_BYTES // 4, dtype=self.torch.int32, device=device)
+        words = self.torch.arange(BUFFER_BYTES // 4, dtype=self.torch.int32, device=device)
         return words.remainder_(1_000_003).mul_(factor).add_(seed)
 
     def _write(self, rank, at, words):
@@ -194,7 +197,7 @@ class World:
     def _copy(self, rank, to, origin):
         with self.torch.cuda.device(rank.device):
             self.torch.cuda.synchronize()
-            self.cuda.copy(to, origin, BLOCK_BYTES, rank.raw_stream)
+            self.cuda.copy(to, origin, BUFFER_BYTES, rank.raw_stream)
             self.cuda.finish(rank.raw_stream)
 
 
@@ -225,7 +228,7 @@ class Meeting:
 
 
 class Blocks:
-    """An exclusive block for each rank of this process, of one layout."""
+    """An exclusive block for each rank of this process, of one layout. Its first bytes are the buffer."""
 
     def __init__(self, driver, streams, layout, kind):
         _, handle_bytes, is_mixed = layout
@@ -235,23 +238,24 @@ class Blocks:
         for (device, _), stream in zip(streams, self.streams):
             devices = [device, (device + 1) % driver.device_count] if is_mixed else [device]
             stripe_bytes = handle_bytes if is_mixed else 0
-            self.addresses.append(self.pool.alloc(stream, BLOCK_BYTES, devices, stripe_bytes))
+            size_bytes = max(BUFFER_BYTES, REQUEST_PART * handle_bytes)
+            self.addresses.append(self.pool.alloc(stream, size_bytes, devices, stripe_bytes))
 
     def demand_layout(self, layout):
         _, handle_bytes, is_mixed = layout
         for at in self.addresses:
-            segments = self.pool.segments(at, BLOCK_BYTES)
-            assert len(segments) == BLOCK_BYTES // handle_bytes, f"{len(segments)} handles of {handle_bytes}"
+            segments = self.pool.segments(at, BUFFER_BYTES)
+            assert len(segments) == BUFFER_BYTES // handle_bytes, f"{len(segments)} handles of {handle_bytes}"
             assert len({segment.device for segment in segments}) == (2 if is_mixed else 1)
-            assert sum(segment.bytes for segment in segments) == BLOCK_BYTES
+            assert sum(segment.bytes for segment in segments) == BUFFER_BYTES
 
     def swap(self, between=lambda: None):
         """Other memory under the same addresses, with the same bytes."""
         for at in self.addresses:
-            assert self.pool.suspend(at) == BLOCK_BYTES
+            assert self.pool.suspend(at, BUFFER_BYTES) == BUFFER_BYTES
         kept = between()
         for at in self.addresses:
-            assert self.pool.resume(at) == BLOCK_BYTES
+            assert self.pool.resume(at, BUFFER_BYTES) == BUFFER_BYTES
         return kept
 
     def end(self):
@@ -395,14 +399,14 @@ def run(arguments):
         child.join()
     is_whole = not any(codes)
     ends = "" if is_whole else f"; the processes ended with {codes}"
-    print(f"{found} findings, {'all right' if is_good else 'SOME WRONG'}{ends}")
+    print(f"{found} findings, {'all right' if is_good and found else 'NOT all right'}{ends}")
     return is_good and is_whole and found > 0
 
 
 def dry_run(arguments):
     """The pool's part alone, on the driver named."""
     kind = c_face.HOST if arguments.driver == "host" else c_face.CUDA
-    driver = c_face.Driver(c_face.Library(arguments.library), kind, host_devices=2, host_capacity_bytes=1 << 30)
+    driver = c_face.Driver(c_face.Library(arguments.library), kind, host_devices=2, host_capacity_bytes=32 << 30)
     streams = [(device, driver.stream(device)) for device in range(driver.device_count)]
     for layout in LAYOUTS:
         blocks = Blocks(driver, streams, layout, KINDS[arguments.kind])

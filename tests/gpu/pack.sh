@@ -21,5 +21,7 @@ cargo build --release --quiet -p stitchpool --examples
 for example in two_devices tensor_parallel read_only oversubscribe; do
     [ ! -x "$target/release/examples/$example" ] || cp "$target/release/examples/$example" "$folder/"
 done
-find "$folder" -maxdepth 1 -type f -perm -u+x -exec strip {} +
+for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe; do
+    [ ! -e "$folder/$built" ] || strip "$folder/$built"
+done
 ls -l "$folder"

@@ -7,7 +7,7 @@ CUDA, HOST = 1, 2
 ALL = 2**64 - 1
 PRIVATE, FILE_DESCRIPTOR = 0, 1
 PLACE_DEFAULT, PLACE_HOME, PLACE_ROUND_ROBIN = 0, 1, 3
-SCOPE_BLOCK = 2
+SCOPE_RANGE = 3
 
 
 class Sized(Structure):
@@ -151,16 +151,16 @@ class Pool:
                               byref(count))
         return array[:count.value]
 
-    def suspend(self, address):
-        """The block's content goes to host memory and its memory back to the driver; answers the bytes given back."""
+    def suspend(self, address, size_bytes):
+        """Content of a part of a block goes to host memory, its memory to the driver; answers the bytes given back."""
         moved = Moved()
-        scope = Scope(kind=SCOPE_BLOCK, address=address)
+        scope = Scope(kind=SCOPE_RANGE, address=address, bytes=size_bytes)
         self.library.suspend(self.raw, byref(scope), None, byref(moved))
         return moved.memory_bytes
 
-    def resume(self, address):
+    def resume(self, address, size_bytes):
         moved = Moved()
-        scope = Scope(kind=SCOPE_BLOCK, address=address)
+        scope = Scope(kind=SCOPE_RANGE, address=address, bytes=size_bytes)
         self.library.resume(self.raw, byref(scope), byref(moved))
         return moved.memory_bytes
 

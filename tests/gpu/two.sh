@@ -114,8 +114,8 @@ if wants nccl; then
             set -- $setup
             # Nobody promises that a registration outlives its memory: what happens is told and judged by no one.
             unpromised=$([ $case = kept ] && echo told) words=ended \
-                point "NCCL $case, processes: $1, handles $2" 60 "nccl_$1_$2_$case.log" python3 "$here/nccl.py" "$bin/libstitchpool_c.so" \
-                --processes "$1" --kind "$2" --case $case
+                point "NCCL $case, processes: $1, handles $2" 60 "nccl_$1_$2_$case.log" \
+                python3 "$here/nccl.py" "$bin/libstitchpool_c.so" --processes "$1" --kind "$2" --case $case
         done
     done
 fi

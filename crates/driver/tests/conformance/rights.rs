@@ -10,6 +10,7 @@ rows!(everywhere:
     reading_needs_no_more_than_the_right_to_read,
     a_second_device_gets_rights_and_the_first_keeps_its_own,
     two_devices_get_rights_in_one_call,
+    two_devices_get_rights_over_a_seam_in_any_order,
     the_grown_tail_gets_rights_alone_or_with_the_whole,
 );
 rows!(host_only:
@@ -97,6 +98,24 @@ fn two_devices_get_rights_in_one_call(rig: &Rig) {
         rig.fill(writer, at, 4, seed);
         rig.wait(reader, rig.record(writer));
         rig.verify(reader, at, 4, seed);
+        rig.finish_stream(reader);
+    }
+    rig.demand_right(8);
+}
+
+fn two_devices_get_rights_over_a_seam_in_any_order(rig: &Rig) {
+    if !rig.has_two() {
+        return;
+    }
+    for order in [[FIRST, SECOND], [SECOND, FIRST]] {
+        let at = rig.reserve(4);
+        rig.map(at, 2, rig.create(FIRST, 2)).unwrap();
+        rig.map(at + 2 * rig.granule, 2, rig.create(SECOND, 2)).unwrap();
+        order.iter().for_each(|&device| rig.open(at, 4, device, Rights::ReadWrite).unwrap());
+        let [writer, reader] = order.map(|device| rig.stream(device));
+        rig.fill(writer, at, 4, 6);
+        rig.wait(reader, rig.record(writer));
+        rig.verify(reader, at, 4, 6);
         rig.finish_stream(reader);
     }
     rig.demand_right(8);

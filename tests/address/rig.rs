@@ -65,22 +65,27 @@ impl Rig {
     }
 
     pub(crate) fn end(&self, stream: RawStream) {
+        // SAFETY: see above.
         unsafe { self.kernels.destroy_stream(stream) }.unwrap();
     }
 
     pub(crate) fn fill(&self, stream: RawStream, at: Address, bytes: u64, seed: u64) {
+        // SAFETY: see above.
         unsafe { self.kernels.fill(stream, at, bytes, seed) }.unwrap();
     }
 
     pub(crate) fn verify(&self, stream: RawStream, at: Address, bytes: u64, seed: u64) {
+        // SAFETY: see above.
         unsafe { self.kernels.verify(stream, at, bytes, seed) }.unwrap();
     }
 
     pub(crate) fn delay(&self, stream: RawStream, micros: u64) {
+        // SAFETY: see above.
         unsafe { self.kernels.delay(stream, micros) }.unwrap();
     }
 
     pub(crate) fn finish(&self, stream: RawStream) {
+        // SAFETY: see above.
         unsafe { self.kernels.finish_stream(stream) }.unwrap();
     }
 

@@ -172,10 +172,8 @@ class World:
 
     def end(self):
         self.finish()
-        self.nccl.GroupStart()
         for rank in self.ranks:
             self.nccl.CommDestroy(rank.comm)
-        self.nccl.GroupEnd()
 
     def tensors(self, word):
         """Plain memory of each rank's GPU, as large as a block."""

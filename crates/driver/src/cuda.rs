@@ -9,6 +9,7 @@ mod event;
 mod facts;
 mod failure;
 mod handle_kind;
+mod identities;
 mod kernels;
 mod link;
 mod location;
@@ -27,6 +28,7 @@ use context::Entered;
 use device::Device;
 pub use facts::{CudaFacts, DeviceFacts};
 use failure::call;
+use identities::Identities;
 use place::Place;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -45,6 +47,7 @@ pub struct CudaDriver {
     cuda: Cuda,
     /// By ordinal.
     places: Vec<Place>,
+    identities: Identities,
     opened: Instant,
 }
 
@@ -73,7 +76,12 @@ impl CudaDriver {
                 Trouble::OldDriver.see()
             )));
         }
-        Ok(Arc::new(Self { cuda, places: devices.into_iter().map(Place::new).collect(), opened: Instant::now() }))
+        Ok(Arc::new(Self {
+            cuda,
+            places: devices.into_iter().map(Place::new).collect(),
+            identities: Identities::default(),
+            opened: Instant::now(),
+        }))
     }
 
     fn place(&self, verb: Verb, id: DeviceId) -> Result<&Place> {
@@ -245,7 +253,16 @@ impl Driver for CudaDriver {
     unsafe fn stream_identity(&self, stream: RawStream) -> Result<u64> {
         let _entered = self.enter_if_default(Verb::StreamIdentity, stream)?;
         // SAFETY: the caller answers for `stream`; where it needs its context, that was entered.
-        unsafe { stream::identity(&self.cuda, stream) }.map_err(|error| error.on(stream.device))
+        let captured = unsafe { stream::capture(&self.cuda, stream) }.map_err(|error| error.on(stream.device))?;
+        if captured != Capture::None {
+            // Not asked, for that would break the capture. A stream that is captured lives, so the number that
+            // was noted last for its value is its own, if it was asked for since the value came to it.
+            return Ok(self.identities.of(stream).unwrap_or_else(|| stream::identity_of_value(stream)));
+        }
+        // SAFETY: as above, and the stream is not being captured.
+        let identity = unsafe { stream::identity(&self.cuda, stream) }.map_err(|error| error.on(stream.device))?;
+        self.identities.note(stream, identity);
+        Ok(identity)
     }
 
     unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {

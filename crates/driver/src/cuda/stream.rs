@@ -38,7 +38,7 @@ pub(super) unsafe fn capture(cuda: &Cuda, stream: RawStream) -> Result<Capture> 
 /// device and handle value, and a stream that got a destroyed stream's value has its number too.
 ///
 /// # Safety
-/// - `stream` is live; its context is current if it is a default stream.
+/// - `stream` is live and not being captured; its context is current if it is a default stream.
 pub(super) unsafe fn identity(cuda: &Cuda, stream: RawStream) -> Result<u64> {
     let Some(get) = cuda.cuStreamGetId else { return Ok(identity_of_value(stream)) };
     let mut id = 0;
@@ -48,7 +48,7 @@ pub(super) unsafe fn identity(cuda: &Cuda, stream: RawStream) -> Result<u64> {
 }
 
 /// The device above, the 48 bits that an address has below, and the top bit, which no count reaches.
-fn identity_of_value(stream: RawStream) -> u64 {
+pub(super) fn identity_of_value(stream: RawStream) -> u64 {
     1 << 63 | u64::from(stream.device.0 & 0x7fff) << 48 | (stream.value & ((1 << 48) - 1))
 }
 

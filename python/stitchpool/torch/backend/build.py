@@ -80,7 +80,7 @@ class _Plan:
             # Torch's libraries by path, so that the very ones are named that it has loaded.
             _run([
                 *self.compiler.split(), *self.flags, *includes, "-shared", "-o", linked, str(whole),
-                *_torch_libraries(), "-ldl", "-lpthread",
+                *_torch_libraries(), *_runtime(), "-ldl", "-lpthread",
             ])
             os.replace(linked, library)
 
@@ -94,6 +94,18 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command)}\nanswers {done.returncode}:\n{done.stderr[-8000:]}")
+
+
+def _runtime() -> list[str]:
+    """The C++ library that this process has loaded. Where g++ has only a static one, the shim would get a second
+    copy, and streams and locales of the two do not know each other."""
+    import torch  # noqa: F401  (loads it)
+
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = line.split(maxsplit=5)[-1]
+        if Path(path).name.startswith("libstdc++.so"):
+            return [path]
+    return []
 
 
 def _abi() -> int:

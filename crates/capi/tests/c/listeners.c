@@ -36,7 +36,8 @@ int main(void) {
     stitchpool_driver *driver = small_driver(2, 64 * GRANULE);
     stitchpool_pool *pool = small_pool(driver);
     stitchpool_stream stream = stream_on(driver, pool, 0);
-    stitchpool_request request = {.struct_size = sizeof request, .bytes = 2 * GRANULE, .stream = stream, .exclusive = 1};
+    stitchpool_request request = {
+        .struct_size = sizeof request, .bytes = 2 * GRANULE, .stream = stream, .exclusive = 1};
     void *block = NULL, *other = NULL;
     EXPECT(OK, stitchpool_alloc_request(pool, &request, &block, NULL));
     EXPECT(OK, stitchpool_alloc_request(pool, &request, &other, NULL));

@@ -5,7 +5,8 @@ int main(void) {
     stitchpool_driver *driver = small_driver(2, 64 * GRANULE);
     stitchpool_pool *pool = small_pool(driver), *other_pool = small_pool(driver);
     stitchpool_stream stream = stream_on(driver, pool, 0), stranger = stream_on(driver, other_pool, 0);
-    stitchpool_request request = {.struct_size = sizeof request, .bytes = 2 * GRANULE, .stream = stream, .exclusive = 1};
+    stitchpool_request request = {
+        .struct_size = sizeof request, .bytes = 2 * GRANULE, .stream = stream, .exclusive = 1};
     void *prefix = NULL, *tail = NULL;
     EXPECT(OK, stitchpool_alloc_request(pool, &request, &prefix, NULL));
     EXPECT(OK, stitchpool_alloc_request(pool, &request, &tail, NULL));

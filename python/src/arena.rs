@@ -105,6 +105,16 @@ impl Arena {
         migrate(self.pool.bind(py), self.scope(), device)
     }
 
+    fn release_graph(&self, py: Python<'_>) -> Result<()> {
+        let shared = self.pool.get().shared();
+        py.detach(|| Ok(shared.with(|pool| pool.release_graph(self.id))??))
+    }
+
+    fn dissolve(&self, py: Python<'_>) -> Result<()> {
+        let shared = self.pool.get().shared();
+        py.detach(|| Ok(shared.with(|pool| pool.dissolve(self.id))??))
+    }
+
     fn __repr__(&self) -> String {
         format!("<stitchpool.Arena {:?}>", self.name)
     }

@@ -76,7 +76,7 @@ impl Wanted {
         Ok(self)
     }
 
-    fn request(self, id: StreamId) -> Request {
+    pub(crate) fn request(self, id: StreamId) -> Request {
         Request {
             placement: self.place,
             readers: self.readers,
@@ -108,7 +108,15 @@ impl Block {
         if self.life.lock().freed { Err(self.was_freed()) } else { Ok(self.address.0) }
     }
 
-    fn scope(&self) -> Result<Scope> {
+    pub(crate) const fn device_number(&self) -> i32 {
+        self.device
+    }
+
+    pub(crate) fn is_of(&self, pool: &Pool) -> bool {
+        self.pool.get().shared() == pool.shared()
+    }
+
+    pub(crate) fn scope(&self) -> Result<Scope> {
         Ok(Scope::Block(Address(self.live_address()?)))
     }
 
@@ -271,18 +279,19 @@ impl Block {
         if life.freed {
             return Err(block.was_freed().into());
         }
-        let mut views = block.pool.get().views().lock();
+        let mut seen = block.pool.get().seen().lock();
+        seen.demand_still()?;
         block.demand_memory()?;
         let start = std::ptr::with_exposed_provenance_mut(block.address.0 as usize);
         // SAFETY: the interpreter's `view`; the block's bytes are memory of this process that stays mapped
-        // until it is freed, which `life.views` forbids, or sleeps or moves, which the pool's `views` do.
+        // until it is freed, which `life.views` forbids, or sleeps or moves, which the pool's `seen` does.
         let filled =
             unsafe { pyo3::ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, block.bytes.try_into()?, 0, flags) };
         if filled != 0 {
             return Err(PyErr::fetch(slf.py()));
         }
         life.views += 1;
-        *views += 1;
+        seen.views += 1;
         Ok(())
     }
 
@@ -291,8 +300,8 @@ impl Block {
     unsafe fn __releasebuffer__(&self, _view: *mut pyo3::ffi::Py_buffer) {
         let mut life = self.life.lock();
         life.views = life.views.saturating_sub(1);
-        let mut views = self.pool.get().views().lock();
-        *views = views.saturating_sub(1);
+        let mut seen = self.pool.get().seen().lock();
+        seen.views = seen.views.saturating_sub(1);
     }
 }
 

@@ -31,6 +31,8 @@ fn held<'py>(py: Python<'py>, holdings: &Holdings) -> PyResult<Bound<'py, PyDict
         quarantined_bytes,
         suspended_bytes,
         backup_bytes,
+        pinned_bytes,
+        kept_bytes,
         device_free_bytes
     );
     fields.set_item("device", number_of(holdings.device))?;

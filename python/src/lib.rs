@@ -4,15 +4,24 @@
 
 mod arena;
 mod block;
+mod capture;
 mod figures;
+mod growable;
+mod held;
+mod lease;
+mod listener;
 mod options;
+mod pin;
 mod placement;
 mod pool;
 mod program;
 mod refused;
 mod relief;
+mod rights;
+mod scope;
 mod stream;
 mod torch;
+mod view;
 
 // Its functions are the library's own, whoever of them is called from here.
 use stitchpool_c as _;
@@ -25,6 +34,16 @@ mod _native {
     #[pymodule_export]
     use crate::block::Block;
     #[pymodule_export]
+    use crate::capture::Capture;
+    #[pymodule_export]
+    use crate::growable::Growable;
+    #[pymodule_export]
+    use crate::lease::Lease;
+    #[pymodule_export]
+    use crate::listener::Listener;
+    #[pymodule_export]
+    use crate::pin::Pin;
+    #[pymodule_export]
     use crate::placement::Placement;
     #[pymodule_export]
     use crate::pool::Pool;
@@ -34,6 +53,8 @@ mod _native {
     use crate::stream::Stream;
     #[pymodule_export]
     use crate::torch::{adopt, enter_arena, last_refusal, process_pool, unknown_frees};
+    #[pymodule_export]
+    use crate::view::View;
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "its name in Python")]
     const __version__: &str = env!("CARGO_PKG_VERSION");

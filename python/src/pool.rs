@@ -2,11 +2,19 @@
 
 use crate::arena::Arena;
 use crate::block::{Block, Wanted};
+use crate::capture::Capture;
 use crate::figures;
+use crate::growable::Growable;
+use crate::lease::Lease;
+use crate::listener::Listener;
 use crate::options::{Opened, Options};
+use crate::pin::Pin;
 use crate::refused::{Refused, Result};
 use crate::relief::Relief;
+use crate::rights::grants_of;
+use crate::scope::{range_of, scope_of};
 use crate::stream::{Stream, value_of};
+use crate::view::View;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
@@ -23,14 +31,42 @@ pub(crate) struct Pool {
     /// None iff the pool was opened from elsewhere.
     opened: Option<Opened>,
     relief: Arc<Relief>,
-    /// How many views of its blocks' bytes there are; none iff memory may leave its address.
-    views: Mutex<usize>,
+    seen: Mutex<Seen>,
+}
+
+/// Whether memory may leave its address, or somebody may look at it: never both.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// How many views of the blocks' bytes there are.
+    pub(crate) views: usize,
+    /// How many calls are under way that take memory from its address. Not a lock: they call listeners, which
+    /// want the interpreter.
+    moving: usize,
+}
+
+impl Seen {
+    /// Refuses while memory leaves its address.
+    pub(crate) fn demand_still(&self) -> PyResult<()> {
+        if self.moving == 0 {
+            return Ok(());
+        }
+        Err(PyBufferError::new_err("memory of this pool is leaving its address: look at it when that has ended"))
+    }
+}
+
+/// A call that takes memory from its address, until it ends.
+struct Moving<'a>(&'a Mutex<Seen>);
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.lock().moving -= 1;
+    }
 }
 
 impl Pool {
     /// One that somebody else opened, and closes.
     pub(crate) fn borrowed(shared: SharedPool) -> Self {
-        Self { shared, opened: None, relief: Arc::default(), views: Mutex::default() }
+        Self { shared, opened: None, relief: Arc::default(), seen: Mutex::default() }
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -47,8 +83,8 @@ impl Pool {
         Ok(&*opened.streams)
     }
 
-    pub(crate) const fn views(&self) -> &Mutex<usize> {
-        &self.views
+    pub(crate) const fn seen(&self) -> &Mutex<Seen> {
+        &self.seen
     }
 
     /// Does what takes memory from its address, while nobody looks at it and nobody begins to.
@@ -56,11 +92,14 @@ impl Pool {
         &self,
         body: impl FnOnce(&stitchpool_pool::Pool) -> stitchpool_pool::Result<R>,
     ) -> Result<R> {
-        let views = self.views.lock();
-        if *views > 0 {
-            let words = format!("{} views of this pool's blocks are there: release them first", *views);
+        let mut seen = self.seen.lock();
+        if seen.views > 0 {
+            let words = format!("{} views of this pool's blocks are there: release them first", seen.views);
             return Err(PyBufferError::new_err(words).into());
         }
+        seen.moving += 1;
+        drop(seen);
+        let _moving = Moving(&self.seen);
         Ok(self.shared.with(body)??)
     }
 
@@ -82,7 +121,7 @@ impl Pool {
             let opened = options.open(driver)?;
             let shared = SharedPool::open(opened.driver.clone(), options.settings)?;
             shared.with(|pool| pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage))))?;
-            Ok(Self { shared, opened: Some(opened), relief, views: Mutex::default() })
+            Ok(Self { shared, opened: Some(opened), relief, seen: Mutex::default() })
         })
     }
 
@@ -123,6 +162,65 @@ impl Pool {
         Stream::open(slf, device)
     }
 
+    #[pyo3(signature = (max_bytes, bytes = 0, device = 0, stream = None, *, step_bytes = None, **how))]
+    fn growable(
+        slf: &Bound<'_, Self>,
+        max_bytes: u64,
+        bytes: u64,
+        device: i32,
+        stream: Option<&Bound<'_, PyAny>>,
+        step_bytes: Option<u64>,
+        how: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Growable> {
+        let plain = Wanted { bytes, device, stream: value_of(stream)?, alignment: 512, ..Wanted::default() };
+        Growable::make(slf, plain.told(slf.get(), how)?, max_bytes, step_bytes)
+    }
+
+    fn view(slf: &Bound<'_, Self>, parts: Vec<Bound<'_, PyAny>>, rights: &Bound<'_, PyDict>) -> Result<View> {
+        View::make(slf, &parts, &grants_of(rights)?)
+    }
+
+    #[pyo3(signature = (block, device = 0))]
+    fn lease(slf: &Bound<'_, Self>, block: &Bound<'_, PyAny>, device: i32) -> Result<Lease> {
+        Lease::take(slf, block, device)
+    }
+
+    #[pyo3(signature = (block, bytes = None))]
+    fn pin(slf: &Bound<'_, Self>, block: &Bound<'_, PyAny>, bytes: Option<u64>) -> Result<Pin> {
+        Pin::make(slf, block, bytes)
+    }
+
+    #[pyo3(signature = (before = None, after = None, of = None))]
+    fn listen(
+        slf: &Bound<'_, Self>,
+        before: Option<Py<PyAny>>,
+        after: Option<Py<PyAny>>,
+        of: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Listener> {
+        Listener::new(slf, before, after, of)
+    }
+
+    #[pyo3(signature = (stream, arena, device = 0))]
+    fn capture(
+        slf: &Bound<'_, Self>,
+        stream: &Bound<'_, PyAny>,
+        arena: &Bound<'_, Arena>,
+        device: i32,
+    ) -> Result<Capture> {
+        Capture::of(slf, value_of(Some(stream))?, arena, device)
+    }
+
+    #[pyo3(signature = (rights, of = None))]
+    fn set_rights(&self, py: Python<'_>, rights: &Bound<'_, PyDict>, of: Option<&Bound<'_, PyAny>>) -> Result<()> {
+        let (scope, grants) = (scope_of(self, of)?, grants_of(rights)?);
+        py.detach(|| self.unseen(|pool| pool.set_rights(scope, &grants)))
+    }
+
+    fn exchange(&self, py: Python<'_>, one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<()> {
+        let (one, other) = (scope_of(self, Some(one))?, scope_of(self, Some(other))?);
+        py.detach(|| self.unseen(|pool| pool.exchange(one, other)))
+    }
+
     fn free(&self, py: Python<'_>, address: u64) -> Result<()> {
         py.detach(|| Ok(self.shared.with(|pool| pool.free(Address(address)))??))
     }
@@ -134,11 +232,8 @@ impl Pool {
         block: &Bound<'py, PyAny>,
         bytes: Option<u64>,
     ) -> Result<Vec<Bound<'py, PyAny>>> {
-        let (address, bytes) = match block.cast::<Block>() {
-            Ok(block) => (block.get().live_address()?, bytes.unwrap_or(block.get().length())),
-            Err(_) => (block.extract()?, bytes.unwrap_or(1)),
-        };
-        let found = py.detach(|| self.shared.with(|pool| pool.segments(Address(address), bytes)))??;
+        let (address, bytes) = range_of(block, bytes)?;
+        let found = py.detach(|| self.shared.with(|pool| pool.segments(address, bytes)))??;
         Ok(found.iter().map(|segment| figures::segment(py, segment)).collect::<PyResult<_>>()?)
     }
 

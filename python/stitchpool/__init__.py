@@ -14,9 +14,23 @@ import os as _os
 from typing import Any as _Any
 
 from . import _native
-from ._native import Arena, Block, Placement, Pool, Stream, __version__
+from ._native import (
+    Arena,
+    Block,
+    Capture,
+    Growable,
+    Lease,
+    Listener,
+    Pin,
+    Placement,
+    Pool,
+    Stream,
+    View,
+    __version__,
+)
 from .errors import (
     Asleep,
+    Capturing,
     Closed,
     DriverError,
     Error,
@@ -30,6 +44,7 @@ from .errors import (
     UnknownPointer,
     UnknownStream,
     Unreachable,
+    Vetoed,
 )
 from .figures import DeviceStats, Holdings, Migrated, Resumed, Segment, Shortage, Stats, Suspended, Trimmed
 
@@ -61,18 +76,24 @@ __all__ = [
     "Arena",
     "Asleep",
     "Block",
+    "Capture",
+    "Capturing",
     "Closed",
     "DeviceStats",
     "DriverError",
     "Error",
+    "Growable",
     "Holdings",
     "HOST",
     "InUse",
     "InvalidRequest",
+    "Lease",
     "library",
+    "Listener",
     "Migrated",
     "NoRights",
     "OutOfMemory",
+    "Pin",
     "Placement",
     "Pool",
     "replay",
@@ -89,4 +110,6 @@ __all__ = [
     "UnknownPointer",
     "UnknownStream",
     "Unreachable",
+    "Vetoed",
+    "View",
 ]

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Optional, Protocol, Union, final
@@ -17,6 +17,12 @@ AnyStream = Union[int, _CudaStream, _TorchStream, None]
 
 AnyBackup = Union[Literal["host", "discard"], int, str, PathLike[str], None]
 """Where content waits: host memory, nowhere, another device, or a directory."""
+
+AnyRights = Mapping[int, Literal["none", "read", "read_write"]]
+"""What devices may do with memory."""
+
+AnyScope = Union["Arena", "Block", tuple[int, int], None]
+"""An arena, an exclusive block, (address, bytes) of whole handles of one, or all of the pool."""
 
 __version__: str
 
@@ -101,6 +107,69 @@ class Pool:
 
     def stream(self, device: int = 0) -> Stream:
         """A new stream, for programs that have no others."""
+
+    def growable(
+        self,
+        max_bytes: int,
+        bytes: int = 0,
+        device: int = 0,
+        stream: AnyStream = None,
+        *,
+        step_bytes: Optional[int] = None,
+        place: Optional[Placement] = None,
+        readers: Optional[Sequence[int]] = None,
+        arena: Optional[Arena] = None,
+    ) -> Growable:
+        """Reserves addresses for `max_bytes`, and backs the first `bytes` of them.
+
+        step_bytes: no handle crosses a multiple of it, so multiples of it can always be given back; None: handles
+        are as large as the pool makes them.
+        """
+
+    def view(self, parts: Sequence[Union[Block, tuple[int, int]]], rights: AnyRights) -> View:
+        """A contiguous range over blocks, or (address, bytes) of whole handles, open to the devices of `rights`.
+
+        The blocks stay where they are: one memory, two addresses. It holds them as leases do.
+        """
+
+    def lease(self, block: Union[Block, int], device: int = 0) -> Lease:
+        """Keeps a block in place until what uses it is launched; it may be freed meanwhile.
+
+        device: that of the streams it is told of, where an address is passed.
+        """
+
+    def pin(self, block: Union[Block, int], bytes: Optional[int] = None) -> Pin:
+        """Keeps the handles behind a block, or `bytes` from its start on, where they are, also when it is freed."""
+
+    def listen(
+        self,
+        before: Optional[Callable[[list[Segment]], Any]] = None,
+        after: Optional[Callable[[list[Segment]], Any]] = None,
+        of: AnyScope = None,
+    ) -> Listener:
+        """Calls `before` when memory is about to leave its addresses, and `after` when some is there again.
+
+        They run on the thread that moves the memory, with no lock of the pool held, and may use the pool. If
+        `before` raises, the operation is refused: Vetoed, with its words. What `after` raises goes to
+        `sys.unraisablehook`.
+        """
+
+    def capture(self, stream: AnyStream, arena: Arena, device: int = 0) -> Capture:
+        """For a `with`: requests of the stream that name no arena are served in `arena`, which is a graph's then.
+
+        Nobody takes its memory before `arena.release_graph()`, also when its blocks are freed. The driver's own
+        capture is begun inside or around. If the `with` ends by an exception, no graph has come of it.
+        """
+
+    def set_rights(self, rights: AnyRights, of: AnyScope = None) -> None:
+        """Sets what these devices may do with memory from now on; the others keep their rights.
+
+        Where a right is lowered it waits for the device's work, and is refused while leases or views hold the
+        memory. While a `memoryview` of the pool's blocks is there, it is refused too.
+        """
+
+    def exchange(self, one: AnyScope, other: AnyScope) -> None:
+        """Exchanges the memory of two exclusive blocks or ranges of the same layout. Nothing is copied."""
 
     def free(self, address: int) -> None:
         """Frees a block by its address, in the order of its own stream: for callers that share pools with C."""
@@ -213,6 +282,142 @@ class Arena:
 
     def migrate(self, device: int) -> Migrated:
         """Moves the memory of its blocks to a device; addresses, rights and bytes stay."""
+
+    def release_graph(self) -> None:
+        """A graph that was captured here is destroyed. After the last of them it is an ordinary arena again."""
+
+    def dissolve(self) -> None:
+        """Forgets it. Raises InUse while it has live blocks or graphs."""
+
+@final
+class Growable:
+    """A buffer of fixed address with memory where it was asked for; given back when it is closed or with its
+    last reference. Offsets and lengths are whole granules; content is undefined where it was newly backed.
+    """
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def max_bytes(self) -> int: ...
+    @property
+    def step_bytes(self) -> int: ...
+    @property
+    def device(self) -> int:
+        """Its stream's device."""
+
+    @property
+    def backed_bytes(self) -> int: ...
+    def backed(self) -> list[tuple[int, int]]:
+        """The parts that have memory: (first offset, end), in order."""
+
+    def grow_to(self, bytes: int) -> None:
+        """Backs its first `bytes`, rounded up to granules. What is backed stays as it is."""
+
+    def back(self, offset: int, bytes: int) -> None:
+        """Backs a part: all of it, or nothing on a refusal."""
+
+    def give_back(self, offset: int, bytes: int) -> int:
+        """Gives back what is backed of a part, in the order of its stream; says how many bytes that were."""
+
+    def record_use(self, offset: int, bytes: int, stream: AnyStream) -> None:
+        """A part is used on `stream` too: once given back, it is not reused before that use is done."""
+
+    def segments(self, offset: int, bytes: int) -> list[Segment]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Growable: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class View:
+    """Memory of parts of blocks under a second, contiguous range of addresses, until it is closed."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def record_use(self, stream: AnyStream, device: int = 0) -> None:
+        """Work on a stream of `device` uses it. It has no stream of its own: tell it of every one."""
+
+    def segments(self) -> list[Segment]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> View: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Lease:
+    """A token that keeps a block in place until it is ended."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def record_use(self, stream: AnyStream) -> None:
+        """Work on `stream` uses the block: what is queued there until the lease ends."""
+
+    def end(self, stream: AnyStream = ...) -> None:
+        """What it was taken for is queued on `stream` by now; without one, on those it was told of."""
+
+    def __enter__(self) -> Lease: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Pin:
+    """Handles that stay where they are until it is closed: whole granules."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Pin: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Listener:
+    """Functions that hear of memory that leaves and comes back, until it is closed or nobody has it any more."""
+
+    def close(self) -> None: ...
+    def __enter__(self) -> Listener: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Capture:
+    """A capture of one stream: the inside of a `with`."""
+
+    @property
+    def arena(self) -> Arena: ...
+    def __enter__(self) -> Capture: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
 
 @final
 class Stream:

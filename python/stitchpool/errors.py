@@ -83,7 +83,7 @@ class TooMany(Error):
 
 
 class InUse(Error):
-    """Blocks are live, or a call is under way."""
+    """Blocks are live, leases or views hold them, or a call is under way."""
 
 
 class Closed(Error):
@@ -92,6 +92,14 @@ class Closed(Error):
 
 class Asleep(Error):
     """The arena or block is suspended."""
+
+
+class Capturing(Error):
+    """A capture forbids it."""
+
+
+class Vetoed(Error):
+    """A listener would not let memory go; the words say what it raised."""
 
 
 class Unavailable(Error):

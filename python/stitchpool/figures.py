@@ -27,6 +27,10 @@ class Holdings:
     """In blocks that are suspended: not held now, and needed to resume."""
     backup_bytes: int
     """In backups of suspended blocks of other devices, and kept for such."""
+    pinned_bytes: int
+    """Free, but a graph's or in pinned handles, so that nobody may take them."""
+    kept_bytes: int
+    """Freed, but leases or views still hold them."""
     device_free_bytes: Optional[int]
     """Free outside the pool; None where that is not known."""
 
@@ -82,6 +86,26 @@ class Stats:
     def physical_bytes(self) -> int:
         """Of all devices."""
         return sum(device.physical_bytes for device in self.devices)
+
+    @property
+    def suspended_bytes(self) -> int:
+        """Of all devices."""
+        return sum(device.suspended_bytes for device in self.devices)
+
+    @property
+    def backup_bytes(self) -> int:
+        """Of all devices."""
+        return sum(device.backup_bytes for device in self.devices)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Of all devices."""
+        return sum(device.pinned_bytes for device in self.devices)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of all devices."""
+        return sum(device.kept_bytes for device in self.devices)
 
 
 @dataclass(frozen=True)

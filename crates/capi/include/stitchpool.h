@@ -6,6 +6,8 @@
  *   unless the function says otherwise; stitchpool_last_error() has the words, on the same thread.
  * - Drivers and pools are handles: numbers in a pointer's clothes, compared and never followed. One
  *   that was closed, or never given out, is STITCHPOOL_INVALID_HANDLE; null is STITCHPOOL_NULL_POINTER.
+ *   So are the leases, views, growable buffers, pins and listeners of a pool, which another pool does not
+ *   know. While one of them but a listener is there, the pool is not destroyed: STITCHPOOL_IN_USE.
  * - Any other pointer must be null (a status where the function does not allow it) or point to what
  *   its type says until the call returns. Pointers to device memory are never followed.
  * - Structs are passed by pointer. Those that begin with `struct_size` may get more fields behind the
@@ -41,7 +43,7 @@ enum {
     STITCHPOOL_OK = 0,
     STITCHPOOL_OUT_OF_MEMORY = 1,      /* after everything was tried; the words say what holds the rest */
     STITCHPOOL_NULL_POINTER = 2,       /* a pointer that must point somewhere does not */
-    STITCHPOOL_INVALID_HANDLE = 3,     /* not an open driver or pool */
+    STITCHPOOL_INVALID_HANDLE = 3,     /* not an open driver or pool, nor anything held of it */
     STITCHPOOL_INVALID_ARGUMENT = 4,   /* a value that cannot be */
     STITCHPOOL_INVALID_SIZE = 5,       /* 0, or more than any device could ever hold */
     STITCHPOOL_INVALID_ALIGNMENT = 6,  /* no power of two, or above the granule */
@@ -53,7 +55,7 @@ enum {
     STITCHPOOL_OUT_OF_RANGE = 12,      /* a part reaches beyond its block */
     STITCHPOOL_TOO_MANY = 13,          /* a limit on the number of things is reached */
     STITCHPOOL_TOO_SMALL = 14,         /* your array: what fits was written, and how much there is */
-    STITCHPOOL_IN_USE = 15,            /* blocks are live */
+    STITCHPOOL_IN_USE = 15,            /* blocks are live, or something is held */
     STITCHPOOL_BUSY = 16,              /* calls are under way that do not end */
     STITCHPOOL_UNAVAILABLE = 17,       /* no such driver on this machine */
     STITCHPOOL_NOT_SUPPORTED = 18,     /* the driver or platform cannot do this */
@@ -80,6 +82,11 @@ enum {
 
 typedef struct stitchpool_driver stitchpool_driver;
 typedef struct stitchpool_pool stitchpool_pool;
+typedef struct stitchpool_lease stitchpool_lease;
+typedef struct stitchpool_view stitchpool_view;
+typedef struct stitchpool_growable stitchpool_growable;
+typedef struct stitchpool_pin stitchpool_pin;
+typedef struct stitchpool_listener stitchpool_listener;
 /* A stream that is registered with a pool; never 0. */
 typedef uint64_t stitchpool_stream;
 
@@ -372,6 +379,126 @@ stitchpool_status stitchpool_migrate(const stitchpool_pool *pool, const stitchpo
 stitchpool_status stitchpool_exchange(const stitchpool_pool *pool, const stitchpool_scope *one,
                                       const stitchpool_scope *other);
 
+/* ---- Rights ---- */
+
+/* stitchpool_grant.rights */
+enum {
+    STITCHPOOL_RIGHTS_NONE = 0,
+    STITCHPOOL_RIGHTS_READ = 1,
+    STITCHPOOL_RIGHTS_READ_WRITE = 2
+};
+
+/* What a device may do with memory. */
+typedef struct stitchpool_grant {
+    int32_t device;
+    int32_t rights;
+} stitchpool_grant;
+
+/*
+ * Sets what each device that is named may do with the memory of a scope from now on; the others keep their
+ * rights. A null scope is all of the pool; STITCHPOOL_SCOPE_RANGE is whole handles of one exclusive block.
+ * Where a right is lowered, the CPU waits first for all that is queued on that device; from the call to the
+ * return nothing may be queued that uses the memory. Lowering is refused while leases or views hold it
+ * (STITCHPOOL_HELD) and while a stream is being captured (STITCHPOOL_CAPTURE).
+ */
+stitchpool_status stitchpool_rights_set(const stitchpool_pool *pool, const stitchpool_scope *scope,
+                                        const stitchpool_grant *grants, size_t count);
+
+/* ---- Leases and views ---- */
+
+/*
+ * Takes a lease of the live block at an address: the block stays in place until the lease ends, for whoever
+ * has read its address and not launched yet. It may be freed meanwhile; the free takes effect then.
+ */
+stitchpool_status stitchpool_lease_take(const stitchpool_pool *pool, const void *address, stitchpool_lease **lease);
+/* Work on `stream` uses the block: what is queued there until the lease ends. */
+stitchpool_status stitchpool_lease_record_use(const stitchpool_pool *pool, const stitchpool_lease *lease,
+                                              stitchpool_stream stream);
+/*
+ * Ends a lease: what it was taken for is queued on `stream` by now. 0: it was launched on no stream but those
+ * that the lease was told of. On a refusal the lease goes on.
+ */
+stitchpool_status stitchpool_lease_end(const stitchpool_pool *pool, stitchpool_lease *lease, stitchpool_stream stream);
+
+/* A part of a live block: whole handles. An exclusive block begins and ends with one. */
+typedef struct stitchpool_part {
+    const void *address;
+    uint64_t bytes;
+} stitchpool_part;
+
+/*
+ * Makes a contiguous range over parts of live blocks, which stay where they are: one memory, two addresses.
+ * It is open to the devices of `grants` and nobody else. It holds its blocks as leases do.
+ */
+stitchpool_status stitchpool_view_create(const stitchpool_pool *pool, const stitchpool_part *parts, size_t part_count,
+                                         const stitchpool_grant *grants, size_t grant_count, stitchpool_view **view);
+/* Where it begins and how long it is; each may be null. */
+stitchpool_status stitchpool_view_range(const stitchpool_pool *pool, const stitchpool_view *view, void **address,
+                                        uint64_t *bytes);
+/* Work on `stream` uses the view: what is queued there until it is dropped. Tell it of every stream. */
+stitchpool_status stitchpool_view_record_use(const stitchpool_pool *pool, const stitchpool_view *view,
+                                             stitchpool_stream stream);
+/* The view's addresses mean nothing any more, once the streams that it was told of are past. */
+stitchpool_status stitchpool_view_drop(const stitchpool_pool *pool, stitchpool_view *view);
+
+/* ---- Growable buffers ---- */
+
+/*
+ * Reserves addresses for `max_bytes` and backs the first `request->bytes` of them, which may be 0. The address
+ * never changes; memory comes and goes by whole handles, of which none crosses a multiple of `step_bytes`
+ * (whole granules; 0: as large as the pool makes them). Content is undefined where it was newly backed. All is
+ * in the order of the request's stream.
+ */
+stitchpool_status stitchpool_growable_create(const stitchpool_pool *pool, const stitchpool_request *request,
+                                             uint64_t max_bytes, uint64_t step_bytes, stitchpool_growable **growable,
+                                             void **address);
+/* Backs its first `bytes`, rounded up to granules. What is backed already stays as it is. */
+stitchpool_status stitchpool_growable_grow_to(const stitchpool_pool *pool, const stitchpool_growable *growable,
+                                              uint64_t bytes);
+/* Backs `bytes` from `offset_bytes` on, whole granules: all of it, or nothing. */
+stitchpool_status stitchpool_growable_back(const stitchpool_pool *pool, const stitchpool_growable *growable,
+                                           uint64_t offset_bytes, uint64_t bytes);
+/*
+ * Gives back what is backed of `bytes` from `offset_bytes` on. STITCHPOOL_SHARED: a handle lies in it only in
+ * part. `given_bytes`, which may be null, gets how many bytes that were.
+ */
+stitchpool_status stitchpool_growable_give_back(const stitchpool_pool *pool, const stitchpool_growable *growable,
+                                                uint64_t offset_bytes, uint64_t bytes, uint64_t *given_bytes);
+stitchpool_status stitchpool_growable_backed_bytes(const stitchpool_pool *pool, const stitchpool_growable *growable,
+                                                   uint64_t *backed_bytes);
+/* A backed part is used on `stream` too: once given back, it is not reused before that use is done. */
+stitchpool_status stitchpool_growable_record_use(const stitchpool_pool *pool, const stitchpool_growable *growable,
+                                                 uint64_t offset_bytes, uint64_t bytes, stitchpool_stream stream);
+/* Gives all of it back; the addresses go with it. */
+stitchpool_status stitchpool_growable_drop(const stitchpool_pool *pool, stitchpool_growable *growable);
+
+/* ---- Captures and graphs ---- */
+
+/*
+ * Makes an arena (not the default one) a graph's: until the capture ends, all requests of the stream that name
+ * no arena are served there. Nobody takes, trims or moves its memory before the graph is released, also when
+ * its blocks are freed: a replay still uses it. You begin the driver's own capture, before or after. What
+ * cannot be had without waiting is STITCHPOOL_OUT_OF_MEMORY, and the capture stays valid. Another stream that
+ * joins is begun with the same arena, and ended by itself; it counts as the same graph.
+ */
+stitchpool_status stitchpool_capture_begin(const stitchpool_pool *pool, stitchpool_stream stream, uint32_t arena);
+/* The same, by the driver's handle; registers the stream if it is new. */
+stitchpool_status stitchpool_capture_begin_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream,
+                                               uint32_t arena);
+/* The stream's requests are served as before. The arena stays its graph's. */
+stitchpool_status stitchpool_capture_end(const stitchpool_pool *pool, stitchpool_stream stream);
+/* The same, by the driver's handle. */
+stitchpool_status stitchpool_capture_end_raw(const stitchpool_pool *pool, int32_t device, void *raw_stream);
+/* No graph has come of it: ends the capture with those of all streams that joined it, and releases the graph. */
+stitchpool_status stitchpool_capture_abort(const stitchpool_pool *pool, stitchpool_stream stream);
+/*
+ * A graph with memory in the arena is destroyed. After as many as were captured there, the arena is an ordinary
+ * one again, and its free memory serves others. Replays on streams that the pool does not know must be done.
+ */
+stitchpool_status stitchpool_graph_release(const stitchpool_pool *pool, uint32_t arena);
+/* Forgets an arena that has neither live blocks nor graphs; its number is never given again. */
+stitchpool_status stitchpool_arena_dissolve(const stitchpool_pool *pool, uint32_t arena);
+
 /* ---- When memory is short ---- */
 
 typedef struct stitchpool_shortage {
@@ -420,6 +547,8 @@ typedef struct stitchpool_stats {
     uint64_t quarantined_bytes;
     uint64_t suspended_bytes;
     uint64_t backup_bytes;
+    uint64_t pinned_bytes;
+    uint64_t kept_bytes;
 } stitchpool_stats;
 
 /* What holds a device's memory. */
@@ -439,6 +568,8 @@ typedef struct stitchpool_device_stats {
     uint64_t live_peak_bytes;     /* lowered by decay */
     uint64_t suspended_bytes;     /* in blocks that are suspended: not held now, and needed to resume */
     uint64_t backup_bytes;        /* in backups of suspended blocks, and kept for such */
+    uint64_t pinned_bytes;        /* free, but a graph's or in pinned handles, so that nobody may take them */
+    uint64_t kept_bytes;          /* freed, but leases or views still hold them */
 } stitchpool_device_stats;
 
 /* A run of addresses that one physical handle stands behind. */
@@ -488,6 +619,35 @@ stitchpool_status stitchpool_pictures(const stitchpool_pool *pool, char *text, s
 /* The live block that holds an address. `bytes` may be null. */
 stitchpool_status stitchpool_block_of(const stitchpool_pool *pool, const void *address, void **start,
                                       uint64_t *bytes);
+
+/* ---- Who uses memory by its handles ---- */
+
+/*
+ * Keeps the handles behind a part of a live block where they are until the pin is dropped, also after the block
+ * was freed: a network card or another process uses them.
+ */
+stitchpool_status stitchpool_pin_create(const stitchpool_pool *pool, const void *address, uint64_t bytes,
+                                        stitchpool_pin **pin);
+stitchpool_status stitchpool_pin_drop(const stitchpool_pool *pool, stitchpool_pin *pin);
+
+/*
+ * The memory is about to leave these addresses: deregister it. An answer that is not 0 vetoes, and the
+ * operation is STITCHPOOL_VETOED. The segments are valid during the call. No lock is held: it may use pools,
+ * but not destroy one. It runs on the thread that moves the memory, and does not throw.
+ */
+typedef int32_t (*stitchpool_leaving)(const stitchpool_segment *segments, size_t count, void *user_data);
+/* There is memory at these addresses again, or still, perhaps other handles: register it. As above. */
+typedef void (*stitchpool_returned)(const stitchpool_segment *segments, size_t count, void *user_data);
+
+/*
+ * Tells `before` and `after`, of which each may be null, of the memory of a scope; null is all of the pool. Of a
+ * block or a range it is the addresses that count, whatever stands there later.
+ */
+stitchpool_status stitchpool_listen(const stitchpool_pool *pool, const stitchpool_scope *scope,
+                                    stitchpool_leaving before, stitchpool_returned after, void *user_data,
+                                    stitchpool_listener **listener);
+/* Tells it no longer; of what is under way it may be told once more. */
+stitchpool_status stitchpool_unlisten(const stitchpool_pool *pool, stitchpool_listener *listener);
 
 /* ---- PyTorch ---- */
 

@@ -16,6 +16,26 @@ pub enum PoolHandle {}
 #[derive(Debug)]
 pub enum DriverHandle {}
 
+/// What C sees of a lease.
+#[derive(Debug)]
+pub enum LeaseHandle {}
+
+/// What C sees of a view.
+#[derive(Debug)]
+pub enum ViewHandle {}
+
+/// What C sees of a growable buffer.
+#[derive(Debug)]
+pub enum GrowableHandle {}
+
+/// What C sees of a pin.
+#[derive(Debug)]
+pub enum PinHandle {}
+
+/// What C sees of a listener.
+#[derive(Debug)]
+pub enum ListenerHandle {}
+
 /// Runs a function's body.
 #[inline]
 pub(crate) fn answer(body: impl FnOnce() -> Result<()>) -> Status {

@@ -3,11 +3,18 @@
 
 pub mod alloc;
 pub mod arena;
+pub mod capture;
 pub mod driver;
 pub mod free;
+pub mod growable;
+pub mod lease;
 pub mod limits;
+pub mod listener;
 pub mod look;
+pub mod pin;
 pub mod pool;
+pub mod rights;
 pub mod stream;
 pub mod torch;
 pub mod version;
+pub mod view;

@@ -2,7 +2,7 @@
 //!
 //! From the bottom up: `status` and `refusal` say no; `place`, `record` and `pointer` are for what
 //! the caller points at; `presence` and `table` make a handle that was closed a status and never a
-//! fault; `roster`, `raw_streams` and `relay` are what an `open_pool` keeps for its callers;
+//! fault; `roster`, `raw_streams`, `relay` and the `shelves` are what an `open_pool` keeps for its callers;
 //! `boundary` is the one place that a panic cannot cross; [`entry`] holds the functions. `fork` closes
 //! all handles in a child; `process_pool` is what PyTorch's functions use, and `shared_pool` how the
 //! Python face shares a pool with C.
@@ -23,11 +23,14 @@ mod relay;
 mod roster;
 pub mod shape;
 mod shared_pool;
+mod shelf;
+mod shelves;
 mod status;
 mod table;
 
-pub use boundary::{DriverHandle, PoolHandle};
+pub use boundary::{DriverHandle, GrowableHandle, LeaseHandle, ListenerHandle, PinHandle, PoolHandle, ViewHandle};
 pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;
 pub use shared_pool::{SharedPool, device_of, number_of};
+pub use shelves::Shelved;
 pub use status::Status;

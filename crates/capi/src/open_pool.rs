@@ -4,6 +4,8 @@ use crate::raw_streams::{Key, RawStreams, Registered};
 use crate::refusal::{Refusal, Result};
 use crate::relay::Relay;
 use crate::roster::Roster;
+use crate::shelf::Shelf;
+use crate::shelves::{Shelved, Shelves};
 use crate::status::Status;
 use crate::table::Table;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ pub(crate) struct OpenPool {
     driver: Arc<dyn Driver>,
     roster: Roster,
     raw_streams: RawStreams,
+    shelves: Shelves,
 }
 
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -33,11 +36,23 @@ impl OpenPool {
         pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage)));
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
         let (roster, raw_streams) = (Roster::new(number as u32), RawStreams::new(number));
-        Ok(Self { pool, relay, driver, roster, raw_streams })
+        Ok(Self { pool, relay, driver, roster, raw_streams, shelves: Shelves::new() })
     }
 
     pub(crate) fn driver(&self) -> &dyn Driver {
         &*self.driver
+    }
+
+    /// What its callers hold of one kind.
+    pub(crate) fn shelf<T: Shelved>(&self) -> &Shelf<T> {
+        T::find(&self.shelves).0
+    }
+
+    /// Lets the pool go, and leaves what is still held standing: whoever holds it may be using the memory.
+    pub(crate) fn leave(self) {
+        if self.shelves.may_go().is_err() {
+            std::mem::forget(self.shelves);
+        }
     }
 
     /// The stream that a number names.
@@ -92,11 +107,11 @@ impl OpenPool {
         Ok(Registered { number: self.roster.enter(id)?, id })
     }
 
-    /// Refuses while blocks are live.
+    /// Refuses while blocks are live, or anything is held.
     pub(crate) fn may_go(&self) -> Result<()> {
         let stats = self.pool.stats();
         if stats.live_blocks == 0 {
-            return Ok(());
+            return self.shelves.may_go();
         }
         let live_bytes: u64 = stats.devices.iter().map(|device| device.holdings.live_bytes).sum();
         let words = format!(

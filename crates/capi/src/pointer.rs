@@ -9,6 +9,11 @@ pub(crate) fn pointer_to(address: Address) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address.0 as usize)
 }
 
+/// A handle, for the caller.
+pub(crate) const fn handle_to<H>(number: usize) -> *mut H {
+    std::ptr::without_provenance_mut(number)
+}
+
 /// The address in a pointer of the caller's.
 #[inline]
 pub(crate) fn address_of(pointer: *const c_void) -> Address {

@@ -4,6 +4,7 @@ use crate::fork;
 use crate::open_pool::{OpenPool, POOLS};
 use crate::process_pool;
 use crate::refusal::{Refusal, Result};
+use crate::shelves::Shelved;
 use crate::status::Status;
 use std::sync::Arc;
 use stitchpool_driver::{DeviceId, Driver};
@@ -83,6 +84,30 @@ impl SharedPool {
         POOLS.with(self.handle, |open| unsafe { open.retire_raw(device_of(device)?, value) })
     }
 
+    /// Holds a thing of the pool's by a handle. While any is held the pool is not closed.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`], or too many are held; the thing is gone then.
+    pub fn hold<T: Shelved>(self, thing: T) -> Result<usize> {
+        POOLS.with(self.handle, |open| open.shelf().put(thing))
+    }
+
+    /// Does something with a thing that is held.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`], or the handle names nothing of that kind any more.
+    pub fn with_held<T: Shelved, R>(self, handle: usize, body: impl FnOnce(&Pool, &T) -> R) -> Result<R> {
+        POOLS.with(self.handle, |open| Ok(body(&open.pool, &*open.shelf::<T>().find(handle)?)))
+    }
+
+    /// Holds it no longer.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with_held`].
+    pub fn let_go<T: Shelved>(self, handle: usize) -> Result<()> {
+        POOLS.with(self.handle, |open| open.shelf::<T>().take(handle).map(drop))
+    }
+
     /// Closes it after its streams have done what is queued, and gives everything back.
     ///
     /// # Errors
@@ -104,7 +129,7 @@ impl SharedPool {
     /// A call is under way.
     pub fn leave(self) -> Result<()> {
         process_pool::may_go(self.handle)?;
-        POOLS.close(self.handle, |_| Ok(())).map(drop)
+        POOLS.close(self.handle, |_| Ok(())).map(OpenPool::leave)
     }
 }
 

@@ -20,7 +20,7 @@ statuses! {
     Ok = 0, c"STITCHPOOL_OK", "Done.";
     OutOfMemory = 1, c"STITCHPOOL_OUT_OF_MEMORY", "Not enough memory, after everything was tried.";
     NullPointer = 2, c"STITCHPOOL_NULL_POINTER", "A pointer that must point somewhere does not.";
-    InvalidHandle = 3, c"STITCHPOOL_INVALID_HANDLE", "Not an open driver or pool.";
+    InvalidHandle = 3, c"STITCHPOOL_INVALID_HANDLE", "Not an open driver or pool, nor anything held of it.";
     InvalidArgument = 4, c"STITCHPOOL_INVALID_ARGUMENT", "A value that cannot be.";
     InvalidSize = 5, c"STITCHPOOL_INVALID_SIZE", "A size of 0, or one that no device could ever hold.";
     InvalidAlignment = 6, c"STITCHPOOL_INVALID_ALIGNMENT", "No power of two, or above the granule.";

@@ -11,7 +11,7 @@ use stitchpool_pool::{Backup, Scope};
 
 /// # Safety
 /// - `scope` is null, or a record.
-unsafe fn scope_of(scope: *const CScope) -> Result<Scope> {
+pub(crate) unsafe fn scope_of(scope: *const CScope) -> Result<Scope> {
     if scope.is_null() {
         return Ok(Scope::All);
     }

@@ -24,6 +24,8 @@ pub struct CDeviceStats {
     pub live_peak_bytes: u64,
     pub suspended_bytes: u64,
     pub backup_bytes: u64,
+    pub pinned_bytes: u64,
+    pub kept_bytes: u64,
 }
 
 // SAFETY: the size, then numbers, without padding.
@@ -51,6 +53,8 @@ impl CDeviceStats {
             live_peak_bytes: stats.live_peak_bytes,
             suspended_bytes: holdings.suspended_bytes,
             backup_bytes: holdings.backup_bytes,
+            pinned_bytes: holdings.pinned_bytes,
+            kept_bytes: holdings.kept_bytes,
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct CStats {
     pub quarantined_bytes: u64,
     pub suspended_bytes: u64,
     pub backup_bytes: u64,
+    pub pinned_bytes: u64,
+    pub kept_bytes: u64,
 }
 
 // SAFETY: the size, then numbers, without padding.
@@ -68,6 +70,8 @@ impl CStats {
             quarantined_bytes: sum(|holdings| holdings.quarantined_bytes),
             suspended_bytes: sum(|holdings| holdings.suspended_bytes),
             backup_bytes: sum(|holdings| holdings.backup_bytes),
+            pinned_bytes: sum(|holdings| holdings.pinned_bytes),
+            kept_bytes: sum(|holdings| holdings.kept_bytes),
         }
     }
 }

@@ -49,3 +49,23 @@ fn threads_and_destruction_do_not_meet() {
 fn arenas_sleep_and_wake_and_their_memory_moves() {
     runs("arenas");
 }
+
+#[test]
+fn captures_are_served_in_the_arena_of_their_graph() {
+    runs("captures");
+}
+
+#[test]
+fn leases_keep_blocks_and_views_show_them_twice() {
+    runs("views");
+}
+
+#[test]
+fn growable_buffers_are_backed_where_they_are_asked_to_be() {
+    runs("growables");
+}
+
+#[test]
+fn listeners_hear_of_memory_that_leaves_and_may_object() {
+    runs("listeners");
+}

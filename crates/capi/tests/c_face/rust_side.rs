@@ -96,11 +96,12 @@ fn in_c(rust: &str) -> String {
         "c_char" => "char".into(),
         "c_void" => "void".into(),
         "Status" => "stitchpool_status".into(),
-        "PoolHandle" => "stitchpool_pool".into(),
-        "DriverHandle" => "stitchpool_driver".into(),
-        "Option<CRelief>" => "stitchpool_relief".into(),
         "Option<Raise>" => "stitchpool_raise".into(),
-        _ => format!("stitchpool{}", snake(rust.strip_prefix('C').unwrap_or_else(|| panic!("{rust} in C?")))),
+        _ => {
+            let function = rust.strip_prefix("Option<").and_then(|rust| rust.strip_suffix('>'));
+            let shape = function.unwrap_or(rust).strip_prefix('C').or_else(|| rust.strip_suffix("Handle"));
+            format!("stitchpool{}", snake(shape.unwrap_or_else(|| panic!("{rust} in C?"))))
+        }
     }
 }
 

@@ -196,11 +196,17 @@ void Allocator::refuse(const Block& request, PerDevice& mine) {
     graphs = " Of the live bytes, graphs and memory pools keep " + spelled(pinned.first) + " pinned, " +
         spelled(pinned.second) + " of that in tensors.";
   }
+  std::string asleep;
+  if (held.suspended_bytes > 0) {
+    asleep = " Suspended blocks, which are not among what it holds, need " + spelled(held.suspended_bytes) +
+        " to be resumed.";
+  }
   const std::string text = c10::str(
       "CUDA out of memory. Tried to allocate ", spelled(request.requested_bytes), ". GPU ",
       static_cast<int>(request.device), " has a total capacity of ", spelled(total_bytes), ", of which ",
       spelled(free_bytes), " is free; PyTorch has ", spelled(live_bytes), " in tensors, and the pool holds ",
-      spelled(held.physical_bytes), " of the ", spelled(held.limit_bytes), " it may.", graphs, " stitchpool: ", words);
+      spelled(held.physical_bytes), " of the ", spelled(held.limit_bytes), " it may.", graphs, asleep, " stitchpool: ",
+      words);
   C10_THROW_ERROR(OutOfMemoryError, text);
 }
 

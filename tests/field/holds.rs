@@ -120,7 +120,7 @@ fn f15_d_a_lease_names_what_it_cannot_be_taken_of() {
     is_unknown(rig.pool().lease(x + 512), "inside the block");
     is_unknown(rig.pool().lease(Address(4096)), "never gave it out");
     let lease = rig.pool().lease(x).unwrap();
-    let (error, lease) = lease.end_on(far.id).unwrap_err();
+    let (error, lease) = *lease.end_on(far.id).unwrap_err();
     assert_eq!(error, Error::NoRights { device: FAR, address: x });
     rig.free(x);
     assert_eq!(rig.figures().holdings.kept_bytes, 64 * KIB, "the lease is still there");

@@ -94,10 +94,10 @@ impl Lease {
     ///
     /// # Errors
     /// As [`Lease::record_use`], with the lease back.
-    pub fn end_on(mut self, stream: StreamId) -> std::result::Result<(), (Error, Self)> {
+    pub fn end_on(mut self, stream: StreamId) -> std::result::Result<(), Box<(Error, Self)>> {
         match self.record_use(stream) {
             Ok(()) => Ok(()),
-            Err(error) => Err((error, self)),
+            Err(error) => Err(Box::new((error, self))),
         }
     }
 }

@@ -69,6 +69,7 @@ mod sleep;
 mod space;
 mod stats;
 mod stitch;
+mod stowage;
 mod stretch;
 mod survey;
 mod swap;

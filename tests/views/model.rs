@@ -268,7 +268,7 @@ impl World {
         let lane = lane.filter(|&lane| held.rights.iter().all(|it| right(it, device_of(lane)) > Rights::None));
         if let Some(lane) = lane {
             self.touch_all(id, lane, false);
-            lease.end_on(self.lanes[lane].id).map_err(|(error, _)| error).unwrap();
+            lease.end_on(self.lanes[lane].id).map_err(|refused| refused.0).unwrap();
         }
         self.settle(id);
     }

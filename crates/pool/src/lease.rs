@@ -30,7 +30,7 @@ use stitchpool_driver::Address;
 /// let lease = pool.lease(block.address)?;
 /// pool.free(block.address)?; // another thread is done with it
 /// // ... the work that was prepared is launched on `stream`, and then:
-/// lease.end_on(stream).map_err(|(error, _)| error)?;
+/// lease.end_on(stream).map_err(|refused| refused.0)?;
 /// # Ok(())
 /// # }
 /// ```

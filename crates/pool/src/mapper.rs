@@ -61,6 +61,9 @@ pub(crate) struct MapperCounts {
     pub(crate) stream_waits: u64,
     pub(crate) cpu_waits: u64,
     pub(crate) forced_bytes: u64,
+    pub(crate) evictions: u64,
+    pub(crate) evicted_bytes: u64,
+    pub(crate) returned_bytes: u64,
 }
 
 impl Mapper {
@@ -184,6 +187,17 @@ impl Mapper {
             heap.note_asleep(0, bytes);
             self.unfilled.insert(at.0, (heap.index, content));
         }
+    }
+
+    /// Whether anything of a heap sleeps that was not put out for want of memory.
+    pub(crate) fn sleeps(&self, heap: u32) -> bool {
+        let chains = self.chains.values().filter(|chain| chain.heap() == heap && !chain.evicted);
+        chains.flat_map(Chain::slots).any(|slot| matches!(slot, Slot::Asleep { .. }))
+    }
+
+    /// Whether a slot from `start` on and before `end` has memory and not its content, after a failed operation.
+    pub(crate) fn is_unfilled(&self, start: u64, end: u64) -> bool {
+        self.unfilled.range(start..end).next().is_some()
     }
 
     /// Refuses to let a device hold so many more bytes, where its limit is in the way.

@@ -2,6 +2,7 @@
 
 use crate::arena::Wakefulness;
 use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Tenant;
 use crate::holds;
@@ -37,9 +38,10 @@ use stitchpool_driver::Address;
 /// ```
 #[derive(Debug)]
 pub struct Lease {
-    pool: Pool,
+    engine: Arc<Engine>,
     heap: u32,
-    block: Block,
+    units: u32,
+    address: Address,
     /// The streams whose work uses the block by now.
     clocks: Vec<Arc<Clock>>,
     /// When the block was last used.
@@ -74,7 +76,7 @@ impl Pool {
         demand(&mapper, &tenant, block)?;
         core.hold(address.0);
         let used = engine.note_use(&mapper, address);
-        Ok(Lease { pool: self.clone(), heap: heap.index, block, clocks: Vec::new(), used })
+        Ok(Lease { engine: self.engine.clone(), heap: heap.index, units, address, clocks: Vec::new(), used })
     }
 }
 
@@ -82,13 +84,13 @@ impl Lease {
     /// The block's first address.
     #[must_use]
     pub const fn address(&self) -> Address {
-        self.block.address
+        self.address
     }
 
     /// The block's length in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.block.bytes
+        bytes_of(self.units)
     }
 
     /// Notes that work on `stream` uses the block: what is queued there until the lease ends.
@@ -96,9 +98,9 @@ impl Lease {
     /// # Errors
     /// [`Error::UnknownStream`], or [`Error::NoRights`].
     pub fn record_use(&mut self, stream: StreamId) -> Result<()> {
-        let engine = &*self.pool.engine;
+        let engine = &*self.engine;
         let clock = engine.registry.clock(stream.serial, stream.home)?;
-        engine.may_use(engine.heap_of(self.block.address)?, self.block.address, &clock)?;
+        engine.may_use(engine.heap_of(self.address)?, self.address, &clock)?;
         holds::add(&mut self.clocks, &clock);
         Ok(())
     }
@@ -117,10 +119,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let engine = &*self.pool.engine;
+        let engine = &*self.engine;
         self.used.store(engine.next_use(), Ordering::Relaxed);
         let Some(heap) = engine.registry.heap(self.heap) else { return };
-        let freed = heap.core.lock().let_go(self.block.address.0, &self.clocks);
+        let freed = heap.core.lock().let_go(self.address.0, &self.clocks);
         if freed {
             engine.tick(heap);
         }

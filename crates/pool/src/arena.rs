@@ -1,6 +1,5 @@
 //! Arenas: the named parts of a pool, and whether each of them is awake. It knows no memory.
 
-use crate::backup::Backup;
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,8 +51,6 @@ pub(crate) struct Arena {
     pub(crate) wakefulness: Wakefulness,
     /// Rights that were asked for all its memory, over what each request gives.
     pub(crate) grants: Vec<Grant>,
-    /// Iff its exclusive blocks may be put out while memory is short: to where.
-    pub(crate) refuge: Option<Backup>,
 }
 
 impl Arena {
@@ -101,7 +98,7 @@ impl Arenas {
     fn add(&mut self, name: Arc<str>) -> ArenaId {
         let serial = self.next_serial;
         self.next_serial += 1;
-        let arena = Arena { name, wakefulness: Wakefulness::Awake, grants: Vec::new(), refuge: None };
+        let arena = Arena { name, wakefulness: Wakefulness::Awake, grants: Vec::new() };
         self.by_serial.insert(serial, arena);
         ArenaId(serial)
     }

@@ -94,6 +94,7 @@ impl Engine {
             order: Order::default(),
             clocks: BTreeMap::new(),
             arenas: Arenas::default(),
+            refuges: BTreeMap::new(),
             captures: Captures::default(),
             pins: Pins::default(),
             trays: Trays::default(),

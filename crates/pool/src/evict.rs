@@ -61,7 +61,12 @@ impl Pool {
             Some(Backup::Peer(peer)) => drop(self.engine.known_device(peer)?),
             Some(Backup::Host | Backup::Disk(_)) | None => {}
         }
-        self.engine.mapper.lock().arenas.get_mut(arena)?.refuge = refuge;
+        let mut mapper = self.engine.mapper.lock();
+        let Mapper { arenas, refuges, .. } = &mut *mapper;
+        arenas.get(arena)?;
+        // Of those dissolved nothing need be known.
+        refuges.retain(|&known, _| known != arena && arenas.get(known).is_ok());
+        refuges.extend(refuge.map(|refuge| (arena, refuge)));
         Ok(())
     }
 
@@ -161,8 +166,8 @@ impl Engine {
 impl Mapper {
     /// Where blocks of an arena go while memory is short.
     pub(crate) fn refuge_of(&self, arena: ArenaId) -> Option<&Backup> {
-        let arena = self.arenas.get(arena).ok().filter(|arena| arena.wakefulness == Wakefulness::Awake)?;
-        arena.refuge.as_ref()
+        let refuge = self.refuges.get(&arena)?;
+        self.arenas.get(arena).is_ok_and(|arena| arena.wakefulness == Wakefulness::Awake).then_some(refuge)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
-use crate::arena::Arenas;
-use crate::backup::Content;
+use crate::arena::{ArenaId, Arenas};
+use crate::backup::{Backup, Content};
 use crate::budget::Budget;
 use crate::capture::Captures;
 use crate::chain::{Chain, Held, Slot};
@@ -40,6 +40,8 @@ pub(crate) struct Mapper {
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
     pub(crate) arenas: Arenas,
+    /// Where exclusive blocks of an arena are put out to while memory is short; of the others they are not.
+    pub(crate) refuges: BTreeMap<ArenaId, Backup>,
     pub(crate) captures: Captures,
     pub(crate) pins: Pins,
     /// Where backups lie, and trays kept for the next.

@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod capture;
+mod evict;
 mod exclusive;
 mod faults;
 mod growable;

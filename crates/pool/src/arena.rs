@@ -98,7 +98,8 @@ impl Arenas {
     fn add(&mut self, name: Arc<str>) -> ArenaId {
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.by_serial.insert(serial, Arena { name, wakefulness: Wakefulness::Awake, grants: Vec::new() });
+        let arena = Arena { name, wakefulness: Wakefulness::Awake, grants: Vec::new() };
+        self.by_serial.insert(serial, arena);
         ArenaId(serial)
     }
 

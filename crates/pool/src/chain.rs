@@ -5,6 +5,7 @@ use crate::backup::Content;
 use crate::clock::Fence;
 use crate::overrides::Overrides;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
 use stitchpool_driver::{Address, DeviceId, Error, Grant};
 
@@ -24,6 +25,10 @@ pub(crate) struct Chain {
     tail: Option<Vacancy>,
     /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
     pub(crate) kept: bool,
+    /// When its block was last used, as the pool counts uses.
+    pub(crate) used: Arc<AtomicU64>,
+    /// Iff its block was put out because memory was short, and not brought back yet.
+    pub(crate) evicted: bool,
 }
 
 /// A place in a chain.
@@ -136,7 +141,17 @@ impl Chain {
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
         let end = Address(vacancy.end().0 - granule_bytes);
         let rights = Overrides::default();
-        Self { at: vacancy.at(), end, heap, slots: Vec::new(), rights, tail: Some(vacancy), kept: false }
+        Self {
+            at: vacancy.at(),
+            end,
+            heap,
+            slots: Vec::new(),
+            rights,
+            tail: Some(vacancy),
+            kept: false,
+            used: Arc::default(),
+            evicted: false,
+        }
     }
 
     pub(crate) const fn at(&self) -> Address {
@@ -149,6 +164,11 @@ impl Chain {
 
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// Whether there is memory in use everywhere.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.slots.iter().all(|slot| slot.current().is_some())
     }
 
     /// Who gets rights on what is mapped at `at`, where the heap gives `given`.

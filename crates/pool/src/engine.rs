@@ -46,6 +46,8 @@ pub(crate) struct Engine {
     /// False only while a tick has nothing to clear away: no mapping is stale, no retired stream known.
     pub(crate) littered: AtomicBool,
     pub(crate) listeners: Listeners,
+    /// Uses of blocks so far, for the order of eviction.
+    pub(crate) uses: AtomicU64,
 }
 
 /// What does not change about a device of the pool.
@@ -92,6 +94,7 @@ impl Engine {
             order: Order::default(),
             clocks: BTreeMap::new(),
             arenas: Arenas::default(),
+            refuges: BTreeMap::new(),
             captures: Captures::default(),
             pins: Pins::default(),
             trays: Trays::default(),
@@ -110,6 +113,7 @@ impl Engine {
             decay_due_us: AtomicU64::new(0),
             littered: AtomicBool::new(false),
             listeners: Listeners::default(),
+            uses: AtomicU64::new(0),
         })
     }
 
@@ -358,6 +362,9 @@ impl Engine {
             stream_waits: counts.stream_waits,
             cpu_waits: counts.cpu_waits,
             forced_bytes: counts.forced_bytes,
+            evictions: counts.evictions,
+            evicted_bytes: counts.evicted_bytes,
+            returned_bytes: counts.returned_bytes,
             quarantined: self.origin.quarantine().count(),
             metadata_bytes: mapper.own_bytes() + self.table.own_bytes() + self.registry.own_bytes(),
             ..Stats::default()

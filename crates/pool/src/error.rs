@@ -1,5 +1,6 @@
 //! What the pool says when it refuses. Nothing has changed.
 
+use std::borrow::Cow;
 use std::fmt;
 use stitchpool_driver::{Address, DeviceId, Trouble};
 
@@ -265,6 +266,8 @@ pub struct Shortage {
     pub devices: Vec<Holdings>,
     /// The driver's last refusal, where it refused.
     pub refusal: Option<stitchpool_driver::Error>,
+    /// Why blocks that may be put out were not, where one was refused: the first refusal.
+    pub eviction: Option<String>,
     /// Waits for pending memory that did not end in time.
     pub waits: Vec<String>,
     /// Whether a capture forbade to take, to wait for, or to give back anything.
@@ -282,6 +285,10 @@ pub struct Holdings {
     pub physical_bytes: u64,
     /// In live blocks.
     pub live_bytes: u64,
+    /// Of these, in blocks that may be put out but for leases or views that hold them.
+    pub leased_bytes: u64,
+    /// Of the live ones, in blocks whose streams are of other devices: they are used from afar.
+    pub remote_bytes: u64,
     /// Free in the pool, in wholly free handles and idle ones.
     pub free_bytes: u64,
     /// Freed, but other streams may still be using it.
@@ -314,6 +321,9 @@ impl fmt::Display for Shortage {
         if let Some(refusal) = &self.refusal {
             write!(f, "; {refusal}")?;
         }
+        if let Some(refusal) = &self.eviction {
+            write!(f, "; nothing more was evicted: {refusal}")?;
+        }
         write!(f, "; {}", self.advice())?;
         if self.devices.iter().any(|holdings| holdings.device_is_short(self.missing_bytes)) {
             write!(f, "; {}", Trouble::NotBack.see())?;
@@ -325,7 +335,21 @@ impl fmt::Display for Shortage {
 impl Shortage {
     /// What would help most, by what holds the memory.
     #[must_use]
-    pub fn advice(&self) -> &'static str {
+    pub fn advice(&self) -> Cow<'static, str> {
+        let leased_bytes: u64 = self.devices.iter().map(|holdings| holdings.leased_bytes).sum();
+        if !self.capturing && leased_bytes > 0 && leased_bytes >= self.missing_bytes {
+            return format!("leases hold {leased_bytes} bytes of evictable blocks: end those no longer used").into();
+        }
+        self.plain_advice().into()
+    }
+
+    /// Whether nothing that could be freed would help.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let limit_bytes = self.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
+        self.capturing || self.asked_bytes > limit_bytes
+    }
+
+    fn plain_advice(&self) -> &'static str {
         let any = |test: &dyn Fn(&Holdings) -> bool| self.devices.iter().any(test);
         if self.capturing {
             "a capture can take nothing from others, nor wait: trim the pool before it begins"

@@ -11,7 +11,7 @@ impl Job<'_> {
         let mut core = self.heap.core.lock();
         let is_whole = |extent: &Extent| {
             let chain = mapper.chains.get(&extent.start);
-            chain.is_some_and(|chain| !chain.kept && chain.top().0 == extent.end())
+            chain.is_some_and(|chain| !chain.kept && chain.top().0 == extent.end() && chain.is_awake())
         };
         let start = core.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
         core.extents.remove_range(start, self.units).then(|| self.heap.add_live(&mut core, start, self.units))?;

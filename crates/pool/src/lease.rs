@@ -2,6 +2,7 @@
 
 use crate::arena::Wakefulness;
 use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Tenant;
 use crate::holds;
@@ -10,6 +11,7 @@ use crate::pool::Pool;
 use crate::request::{Block, StreamId};
 use crate::unit::bytes_of;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use stitchpool_driver::Address;
 
 /// A token that keeps a block mapped: whoever has read its address and not launched yet takes one.
@@ -36,11 +38,14 @@ use stitchpool_driver::Address;
 /// ```
 #[derive(Debug)]
 pub struct Lease {
-    pool: Pool,
+    engine: Arc<Engine>,
     heap: u32,
-    block: Block,
+    units: u32,
+    address: Address,
     /// The streams whose work uses the block by now.
     clocks: Vec<Arc<Clock>>,
+    /// When the block was last used.
+    used: Arc<AtomicU64>,
 }
 
 impl Pool {
@@ -49,6 +54,15 @@ impl Pool {
     /// # Errors
     /// [`Error::UnknownAddress`], [`Error::Asleep`], or [`Error::Busy`].
     pub fn lease(&self, address: Address) -> Result<Lease> {
+        self.hold(address, demand_awake)
+    }
+
+    /// Takes a lease of the block at `address`, if `demand` allows it.
+    pub(crate) fn hold(
+        &self,
+        address: Address,
+        demand: impl Fn(&Mapper, &Tenant, Block) -> Result<()>,
+    ) -> Result<Lease> {
         let engine = &*self.engine;
         // What suspends and moves memory has this lock, so it sees the lease, or the lease sees it.
         let mapper = engine.mapper.lock();
@@ -59,9 +73,10 @@ impl Pool {
             return Err(engine.unknown(address));
         };
         let block = Block { address, bytes: bytes_of(units) };
-        demand_awake(&mapper, &tenant, block)?;
+        demand(&mapper, &tenant, block)?;
         core.hold(address.0);
-        Ok(Lease { pool: self.clone(), heap: heap.index, block, clocks: Vec::new() })
+        let used = engine.note_use(&mapper, address);
+        Ok(Lease { engine: self.engine.clone(), heap: heap.index, units, address, clocks: Vec::new(), used })
     }
 }
 
@@ -69,13 +84,13 @@ impl Lease {
     /// The block's first address.
     #[must_use]
     pub const fn address(&self) -> Address {
-        self.block.address
+        self.address
     }
 
     /// The block's length in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.block.bytes
+        bytes_of(self.units)
     }
 
     /// Notes that work on `stream` uses the block: what is queued there until the lease ends.
@@ -83,9 +98,9 @@ impl Lease {
     /// # Errors
     /// [`Error::UnknownStream`], or [`Error::NoRights`].
     pub fn record_use(&mut self, stream: StreamId) -> Result<()> {
-        let engine = &*self.pool.engine;
+        let engine = &*self.engine;
         let clock = engine.registry.clock(stream.serial, stream.home)?;
-        engine.may_use(engine.heap_of(self.block.address)?, self.block.address, &clock)?;
+        engine.may_use(engine.heap_of(self.address)?, self.address, &clock)?;
         holds::add(&mut self.clocks, &clock);
         Ok(())
     }
@@ -104,9 +119,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let engine = &*self.pool.engine;
+        let engine = &*self.engine;
+        self.used.store(engine.next_use(), Ordering::Relaxed);
         let Some(heap) = engine.registry.heap(self.heap) else { return };
-        let freed = heap.core.lock().let_go(self.block.address.0, &self.clocks);
+        let freed = heap.core.lock().let_go(self.address.0, &self.clocks);
         if freed {
             engine.tick(heap);
         }
@@ -115,15 +131,27 @@ impl Drop for Lease {
 
 /// Refuses a block that has no memory now, or that is being moved.
 pub(crate) fn demand_awake(mapper: &Mapper, tenant: &Tenant, block: Block) -> Result<()> {
-    let arena = mapper.arenas.get(tenant.key.arena)?;
-    match arena.wakefulness {
-        Wakefulness::Awake => {}
-        Wakefulness::Moving => return Err(Error::Busy { what: arena.title() }),
-        Wakefulness::Asleep => return Err(Error::Asleep { what: arena.title() }),
-    }
-    let (start, end) = (block.address, block.address + block.bytes);
-    if mapper.slots_over(start, end).any(|slot| slot.current().is_none()) {
-        return Err(Error::Asleep { what: format!("the block at {start}") });
+    demand_open(mapper, tenant)?;
+    if mapper.is_asleep(block) {
+        return Err(Error::Asleep { what: format!("the block at {}", block.address) });
     }
     Ok(())
+}
+
+/// Refuses a block whose arena sleeps or is being moved.
+pub(crate) fn demand_open(mapper: &Mapper, tenant: &Tenant) -> Result<()> {
+    let arena = mapper.arenas.get(tenant.key.arena)?;
+    match arena.wakefulness {
+        Wakefulness::Awake => Ok(()),
+        Wakefulness::Moving => Err(Error::Busy { what: arena.title() }),
+        Wakefulness::Asleep => Err(Error::Asleep { what: arena.title() }),
+    }
+}
+
+impl Mapper {
+    /// Whether a block has no memory somewhere, or memory without its content.
+    pub(crate) fn is_asleep(&self, block: Block) -> bool {
+        let (start, end) = (block.address, block.address + block.bytes);
+        self.slots_over(start, end).any(|slot| slot.current().is_none()) || self.is_unfilled(start.0, end.0)
+    }
 }

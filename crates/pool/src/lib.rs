@@ -21,6 +21,7 @@ mod disk;
 mod doubt;
 mod engine;
 mod error;
+mod evict;
 mod exclusive;
 mod extents;
 mod fill;

@@ -13,7 +13,8 @@ use stitchpool_driver::Address;
 /// Somebody who holds memory by its handles, not by its address: a communicator that has registered it, a
 /// network card, another process.
 ///
-/// It may use the pool. A panic counts as a failure, and goes no further.
+/// It may use the pool; what it asks for evicts nothing. Where two threads want the same memory away it may hear of
+/// it twice. A panic counts as a failure, and goes no further.
 pub trait Listener: Send + Sync {
     /// The memory is about to leave these addresses: deregister it.
     ///

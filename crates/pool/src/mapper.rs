@@ -1,8 +1,8 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
-use crate::arena::Arenas;
-use crate::backup::Content;
+use crate::arena::{ArenaId, Arenas};
+use crate::backup::{Backup, Content};
 use crate::budget::Budget;
 use crate::capture::Captures;
 use crate::chain::{Chain, Held, Slot};
@@ -40,6 +40,8 @@ pub(crate) struct Mapper {
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
     pub(crate) arenas: Arenas,
+    /// Where exclusive blocks of an arena are put out to while memory is short; of the others they are not.
+    pub(crate) refuges: BTreeMap<ArenaId, Backup>,
     pub(crate) captures: Captures,
     pub(crate) pins: Pins,
     /// Where backups lie, and trays kept for the next.
@@ -61,6 +63,9 @@ pub(crate) struct MapperCounts {
     pub(crate) stream_waits: u64,
     pub(crate) cpu_waits: u64,
     pub(crate) forced_bytes: u64,
+    pub(crate) evictions: u64,
+    pub(crate) evicted_bytes: u64,
+    pub(crate) returned_bytes: u64,
 }
 
 impl Mapper {
@@ -184,6 +189,17 @@ impl Mapper {
             heap.note_asleep(0, bytes);
             self.unfilled.insert(at.0, (heap.index, content));
         }
+    }
+
+    /// Whether anything of a heap sleeps that was not put out for want of memory.
+    pub(crate) fn sleeps(&self, heap: u32) -> bool {
+        let chains = self.chains.values().filter(|chain| chain.heap() == heap && !chain.evicted);
+        chains.flat_map(Chain::slots).any(|slot| matches!(slot, Slot::Asleep { .. }))
+    }
+
+    /// Whether a slot from `start` on and before `end` has memory and not its content, after a failed operation.
+    pub(crate) fn is_unfilled(&self, start: u64, end: u64) -> bool {
+        self.unfilled.range(start..end).next().is_some()
     }
 
     /// Refuses to let a device hold so many more bytes, where its limit is in the way.

@@ -13,7 +13,7 @@ use crate::stitch::{Stitch, Stitched};
 use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
-use stitchpool_driver::{DeviceId, ErrorKind, Verb};
+use stitchpool_driver::{Address, DeviceId, ErrorKind, Verb};
 
 /// How often a miss plans anew, at most: each time something has changed.
 const ATTEMPTS_MAX: usize = 256;
@@ -64,6 +64,7 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
             if let Some(address) = job.take_free(&mapper) {
+                self.note_use(&mapper, Address(address));
                 return Ok(address);
             }
             if let Some(part) = &job.part {
@@ -84,6 +85,7 @@ impl Engine {
                 match stitched {
                     Stitched::Block(address) => {
                         self.note_moves(&mut mapper, &job, &plan);
+                        self.note_use(&mapper, Address(address));
                         self.set_watched(&mapper);
                         return Ok(address);
                     }

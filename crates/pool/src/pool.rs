@@ -166,7 +166,8 @@ impl Pool {
 
     /// Serves a job, with relief while memory is short.
     pub(crate) fn serve<'a>(&self, job: impl Fn() -> Job<'a>) -> Result<u64> {
-        let mut served = self.engine.serve(job());
+        let serve = || self.engine.with_room(|| self.engine.serve(job()));
+        let mut served = serve();
         for told in 0..RELIEFS_MAX {
             let Err(Error::OutOfMemory(shortage)) = &served else { break };
             // Each wait that did not end took its time: once is enough of that.
@@ -174,15 +175,14 @@ impl Pool {
             if !worthwhile || !self.relieve(shortage) {
                 break;
             }
-            served = self.engine.serve(job());
+            served = serve();
         }
         served
     }
 
     /// Calls everybody who wants to hear of a shortage, with no lock held: not where nothing could help.
     fn relieve(&self, shortage: &Shortage) -> bool {
-        let limit_bytes = shortage.devices.iter().map(|holdings| holdings.limit_bytes).fold(0, u64::saturating_add);
-        if shortage.capturing || shortage.asked_bytes > limit_bytes {
+        if shortage.is_hopeless() {
             return false;
         }
         let relief: Vec<_> = self.relief.read().clone();
@@ -282,13 +282,14 @@ impl Pool {
     }
 
     /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
-    /// devices and with the same bytes. A second resume does nothing and says so.
+    /// devices and with the same bytes. A second resume does nothing and says so. What is short is taken from
+    /// [evictable](Self::set_evictable) blocks; an arena comes back without its blocks that were evicted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with
     /// their backups, and the call can be repeated.
     pub fn resume(&self, scope: Scope) -> Result<Resumed> {
-        self.engine.resume(scope)
+        self.engine.with_room(|| self.engine.resume(scope))
     }
 
     /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.

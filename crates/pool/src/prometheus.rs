@@ -49,6 +49,9 @@ impl Exposition<'_> {
             ("stream_waits_total", "Times that one stream was made to wait for another.", stats.stream_waits),
             ("cpu_waits_total", "Times that the CPU waited for the GPU.", stats.cpu_waits),
             ("forced_bytes_total", "Bytes created beyond the highest live bytes at that time.", stats.forced_bytes),
+            ("evictions_total", "Blocks put out because memory was short.", stats.evictions),
+            ("evicted_bytes_total", "Bytes freed by putting blocks out.", stats.evicted_bytes),
+            ("returned_bytes_total", "Bytes taken to bring blocks back that were put out.", stats.returned_bytes),
         ] {
             self.family(name, Kind::Counter, help);
             self.sample(name, &[], value);
@@ -85,9 +88,13 @@ impl Exposition<'_> {
             }
         }
         type Figure = fn(&DeviceStats) -> Option<u64>;
-        let families: [(&str, &str, Figure); 6] = [
+        let families: [(&str, &str, Figure); 8] = [
             ("physical_bytes", "Physical bytes that the pool holds.", |of| Some(of.holdings.physical_bytes)),
             ("suspended_bytes", "Bytes needed to resume what sleeps.", |of| Some(of.holdings.suspended_bytes)),
+            ("leased_bytes", "Live bytes that only leases keep from being put out.", |of| {
+                Some(of.holdings.leased_bytes)
+            }),
+            ("remote_bytes", "Live bytes of streams of other devices.", |of| Some(of.holdings.remote_bytes)),
             ("limit_bytes", "Physical bytes that the pool may hold.", |of| Some(of.holdings.limit_bytes)),
             ("physical_peak_bytes", "The most physical bytes ever held.", |of| Some(of.physical_peak_bytes)),
             ("live_peak_bytes", "The highest live bytes, lowered by decay.", |of| Some(of.live_peak_bytes)),
@@ -157,6 +164,8 @@ mod tests {
             live_bytes,
             free_bytes: 20,
             pending_bytes: 6,
+            leased_bytes: 3,
+            remote_bytes: 2,
             stranded_bytes: 4,
             kept_bytes: 0,
             pinned_bytes: 0,
@@ -171,7 +180,7 @@ mod tests {
             live_peak_bytes: 80,
         };
         let devices = vec![of(DeviceId(0), 60), of(DeviceId::HOST, 50)];
-        Stats { devices, allocs: 10, misses: 3, ..Stats::default() }
+        Stats { devices, allocs: 10, misses: 3, evictions: 2, ..Stats::default() }
     }
 
     /// Labels of a sample by name, unescaped as the format says.
@@ -239,6 +248,8 @@ mod tests {
         assert_eq!(value("held_bytes", &[("device", "host"), ("state", "cached")]), Some(&20.0));
         assert_eq!(value("suspended_bytes", &[("device", "0")]), Some(&30.0));
         assert_eq!(value("device_free_bytes", &[("device", "0")]), Some(&10.0));
+        assert_eq!(value("remote_bytes", &[("device", "host")]), Some(&2.0));
+        assert_eq!(value("evictions_total", &[]), Some(&2.0));
         assert_eq!(value("device_free_bytes", &[("device", "host")]), None, "what is not known is not told");
         assert!(!samples.keys().any(|(name, _)| name.contains("driver_calls")));
     }

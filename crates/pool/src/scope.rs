@@ -38,6 +38,8 @@ pub(crate) struct Ground {
     pub(crate) span: Range<u64>,
     /// What errors call it.
     pub(crate) title: String,
+    /// Whether it is put out because memory is short.
+    pub(crate) evicts: bool,
 }
 
 impl Engine {
@@ -68,7 +70,7 @@ impl Engine {
             core.tenant.as_ref().is_some_and(|tenant| arenas.contains(&tenant.key.arena))
         };
         let heaps = self.registry.heaps().filter(belongs).map(|heap| heap.index).collect();
-        Ok(Ground { heaps, arenas, span: 0..u64::MAX, title })
+        Ok(Ground { heaps, arenas, span: 0..u64::MAX, title, evicts: false })
     }
 
     /// What is said of a scope of which nothing is awake.
@@ -93,7 +95,7 @@ impl Engine {
             return Err(Error::Shared { address });
         }
         let title = format!("the block at {address}");
-        Ok(Ground { heaps: vec![heap.index], arenas: Vec::new(), span: address.0..end.0, title })
+        Ok(Ground { heaps: vec![heap.index], arenas: Vec::new(), span: address.0..end.0, title, evicts: false })
     }
 
     /// The heaps of an arena.

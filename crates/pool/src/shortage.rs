@@ -111,6 +111,8 @@ impl Mapper {
             limit_bytes: budget.limit_bytes,
             physical_bytes: budget.physical_bytes(),
             live_bytes: 0,
+            leased_bytes: 0,
+            remote_bytes: 0,
             free_bytes: self.stock.bytes(device),
             pending_bytes: 0,
             kept_bytes: 0,
@@ -128,6 +130,13 @@ impl Mapper {
             let shares = self.shares_on(device, core.blocks());
             let free_bytes = self.shares_on(device, core.extents.iter());
             holdings.live_bytes += shares;
+            if let Some(tenant) = &core.tenant {
+                let home = tenant.clock.raw().device;
+                holdings.remote_bytes += if home == device { 0 } else { shares };
+                if tenant.key.exclusive && self.refuge_of(tenant.key.arena).is_some() {
+                    holdings.leased_bytes += self.shares_on(device, core.holds.live());
+                }
+            }
             holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
             holdings.kept_bytes += self.shares_on(device, core.holds.freed());
             holdings.free_bytes += whole_bytes;
@@ -195,6 +204,7 @@ impl Mapper {
             missing_bytes,
             devices: devices.into_iter().filter_map(|device| self.holdings(device, heaps)).collect(),
             refusal: None,
+            eviction: None,
             waits: Vec::new(),
             capturing: false,
         }

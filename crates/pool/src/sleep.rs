@@ -91,7 +91,12 @@ impl Engine {
                 Wakefulness::Awake => slot.current().is_some(),
                 _ => matches!(slot, Slot::Asleep { .. }),
             };
-            let any = slots_of(&mapper, &ground).any(|(_, slot)| wanted(&slot));
+            let unfilled = mapper.is_unfilled(ground.span.start, ground.span.end);
+            let any = match from {
+                Wakefulness::Awake if unfilled => return Err(Error::Asleep { what: ground.title }),
+                Wakefulness::Awake => slots_of(&mapper, &ground).any(|(_, slot)| wanted(&slot)),
+                _ => unfilled || slots_of(&mapper, &ground).any(|(_, slot)| wanted(&slot)),
+            };
             return Ok(any.then_some(ground));
         }
         let mut arenas = Vec::new();
@@ -123,7 +128,7 @@ impl Engine {
                 let of_arena = |core: &Core| core.tenant.as_ref().is_some_and(|tenant| tenant.key.arena == arena);
                 self.heaps_on(ground).filter(move |heap| of_arena(&heap.core.lock()))
             };
-            let sleeps = heaps().any(|heap| heap.asleep_bytes() > 0);
+            let sleeps = heaps().any(|heap| mapper.sleeps(heap.index));
             let asleep = if done { to == Wakefulness::Asleep } else { sleeps || to == Wakefulness::Awake };
             if !asleep {
                 heaps().for_each(|heap| heap.core.lock().reopen());
@@ -153,11 +158,13 @@ impl Engine {
         }
     }
 
-    fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
+    pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
         let users = self.users_of(ground);
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "suspend")?;
+        // No lock was held while listeners were told and work was awaited.
+        self.refuse_held(ground)?;
         refuse_pinned(&mapper, ground)?;
         self.allow_backup(&mapper, ground, backup)?;
         let free_before = self.free_bytes(&mapper, ground);
@@ -180,7 +187,11 @@ impl Engine {
             return Err(error);
         }
         drop(trays);
-        commit(&mut mapper, beds, parts, backup);
+        if ground.evicts && !beds.is_empty() {
+            mapper.counts.evictions += 1;
+            mapper.counts.evicted_bytes += beds.iter().map(|bed| bed.bytes).sum::<u64>();
+        }
+        commit(&mut mapper, (beds, parts), backup, ground.evicts);
         let held_after: u64 = mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum();
         drop(mapper);
         let released_bytes = held_before.saturating_sub(held_after);
@@ -509,10 +520,13 @@ impl Rack {
 }
 
 /// Everything is copied and unmapped: the handles go, and the slots hold their backup.
-fn commit(mapper: &mut Mapper, beds: Vec<Bed>, parts: Vec<Vec<Deposit>>, backup: &Backup) {
-    for (bed, parts) in beds.into_iter().zip(parts) {
+fn commit(mapper: &mut Mapper, beds: (Vec<Bed>, Vec<Vec<Deposit>>), backup: &Backup, evicted: bool) {
+    for (bed, parts) in beds.0.into_iter().zip(beds.1) {
         let content = if *backup == Backup::Discard { Content::Discarded } else { Content::Parts(parts) };
-        let held = mapper.chain_holding_mut(bed.at.0).and_then(|chain| chain.set_content(bed.at, content));
+        let held = mapper.chain_holding_mut(bed.at.0).and_then(|chain| {
+            chain.evicted = evicted;
+            chain.set_content(bed.at, content)
+        });
         if let Some(Content::Handle(handle)) = held {
             mapper.settle(handle, false);
         }

@@ -29,6 +29,12 @@ pub struct Stats {
     pub cpu_waits: u64,
     /// Bytes created beyond the highest live bytes at that time.
     pub forced_bytes: u64,
+    /// Blocks that were put out because memory was short.
+    pub evictions: u64,
+    /// Memory that was freed by that, in bytes.
+    pub evicted_bytes: u64,
+    /// Memory that was taken to bring such blocks back, in bytes.
+    pub returned_bytes: u64,
     /// Live blocks.
     pub live_blocks: u64,
     /// Host memory that the pool takes for itself.

@@ -50,6 +50,7 @@ impl Engine {
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
         self.quiesce(&mut mapper, &users, "migrate")?;
+        self.refuse_held(ground)?;
         refuse_pinned(&mapper, ground)?;
         for &user in &users {
             if self.origin.driver().link(user, device)? == Link::None {
@@ -230,6 +231,7 @@ impl Engine {
         let mut sides = Vec::new();
         for scope in [one, other] {
             let ground = self.ground(&mapper, scope)?;
+            self.refuse_held(&ground)?;
             refuse_pinned(&mapper, &ground)?;
             sides.push((self.beds(&mapper, &ground), self.users_of(&ground)));
         }

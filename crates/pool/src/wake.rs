@@ -117,7 +117,7 @@ impl Engine {
     }
 
     /// The slots that shall wake, in address order: those asleep, and those that an earlier resume could
-    /// neither fill nor lay back.
+    /// neither fill nor lay back. An arena that wakes leaves alone what was put out of it while memory was short.
     fn sleeping(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
         let mut owners: BTreeMap<u32, (RawStream, Arc<[Grant]>)> = BTreeMap::new();
         for heap in self.heaps_on(ground) {
@@ -130,7 +130,11 @@ impl Engine {
             let Slot::Asleep { device, .. } = slot else { return None };
             let (stream, grants) = owners.get(&heap)?;
             let stream = *stream;
-            let grants = mapper.chain_holding(slot.at().0)?.grants_at(slot.at(), grants);
+            let chain = mapper.chain_holding(slot.at().0)?;
+            if chain.evicted && !ground.arenas.is_empty() {
+                return None;
+            }
+            let grants = chain.grants_at(slot.at(), grants);
             Some(Bed { heap, at: slot.at(), bytes: slot.bytes(), device: *device, stream, grants })
         });
         beds.collect()
@@ -219,6 +223,7 @@ impl Engine {
             missing_bytes: asked_bytes.saturating_sub(found_bytes),
             devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
             refusal,
+            eviction: None,
             waits: Vec::new(),
             capturing: false,
         }))
@@ -408,10 +413,21 @@ fn follows(last: &Bed, next: &Bed) -> bool {
 fn commit(mapper: &mut Mapper, risen: Vec<Risen>) -> u64 {
     let mut trays = Vec::new();
     let mut taken_bytes = 0;
+    let mut returned = Vec::new();
     for Risen { bed, source, content } in risen {
         taken_bytes += bed.bytes;
         book(mapper, source, bed.device, bed.bytes);
+        if let Some(chain) = mapper.chain_holding_mut(bed.at.0).filter(|chain| chain.evicted) {
+            // All of an evicted block comes back at once, or a part that was named: the rest is as any that sleeps.
+            returned.push(chain.at().0);
+            mapper.counts.returned_bytes += bed.bytes;
+        }
         trays.extend(content.into_trays());
+    }
+    for chain in returned {
+        if let Some(chain) = mapper.chains.get_mut(&chain) {
+            chain.evicted = false;
+        }
     }
     mapper.put_trays(trays);
     taken_bytes

@@ -36,6 +36,7 @@ mod lease;
 mod limits;
 mod listener;
 mod live;
+mod loan;
 mod mapper;
 mod market;
 mod melt;

@@ -88,7 +88,7 @@ impl Engine {
             return Ok(Resumed { already: true, ..Resumed::default() });
         };
         let outcome = self.wake(&ground);
-        self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Awake));
         if outcome.is_ok() {
             self.after_return(&self.segments_on(&[&ground]));
         }

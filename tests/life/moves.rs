@@ -88,6 +88,7 @@ impl World<'_> {
             }
             Error::OutOfMemory(_) | Error::Limit { .. } | Error::Backup(_) => {}
             Error::Driver(error) => assert_eq!(error.kind, ErrorKind::OutOfMemory, "{error}"),
+            Error::Chunks(error) => assert!(error.to_string().contains("out of memory"), "{error}"),
             error => panic!("{error}"),
         }
         false

@@ -246,6 +246,9 @@ impl<'a> World<'a> {
             Ok(block) => {
                 assert!(!self.asleep[arena], "the arena sleeps");
                 let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };
+                let place = if away { DeviceId(1 - device.0) } else { device };
+                let segments = self.pool.segments(block.address, block.bytes).unwrap();
+                assert!(!exclusive || segments.iter().all(|segment| segment.device == place), "{segments:?}");
                 self.enter(Self::held(block, kind, (lane, arena), base), captured);
                 false
             }

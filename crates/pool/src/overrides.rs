@@ -18,12 +18,17 @@ pub(crate) struct Overrides {
 impl Overrides {
     /// Who gets rights on a mapping at `at`, where the heap gives `given`.
     pub(crate) fn at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
-        if self.whole.is_empty() && self.parts.is_empty() {
+        if self.is_empty() {
             return given.clone();
         }
         let part = self.parts.range(..=at.0).next_back().filter(|(_, (end, _))| *end > at.0);
         let whole = over(given, &self.whole);
         part.map_or_else(|| positive(&whole), |(_, (_, grants))| positive(&over(&whole, grants)))
+    }
+
+    /// Whether nothing was asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.parts.is_empty()
     }
 
     /// The devices that something was given to, in places.

@@ -132,6 +132,8 @@ impl World<'_> {
             if held.kind != Kind::Buffer {
                 self.pool.free(held.block.address).unwrap();
             }
+            // Other streams may have used it.
+            self.pool.trim_and_wait().unwrap();
         }
         for held in self.blocks.values_mut() {
             held.cells.values_mut().for_each(|cell| cell.asleep = false);

@@ -470,6 +470,7 @@ impl Engine {
         for heap in self.registry.heaps().filter(|heap| heap.asleep_bytes() > 0) {
             let freed: Vec<(Address, u64)> = {
                 let mut core = heap.core.lock();
+                core.reap();
                 if mapper.serves_graph(&core) {
                     continue;
                 }

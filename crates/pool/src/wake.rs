@@ -98,6 +98,9 @@ impl Engine {
     fn wake(&self, ground: &Ground) -> Result<Resumed> {
         let mut mapper = self.mapper.lock();
         self.refuse_captures(&mapper, "resume")?;
+        // What was freed asleep needs no memory: it shall be known as free.
+        self.seal_all(&mapper);
+        mapper.poll_clocks();
         self.forget_freed(&mut mapper);
         let beds = self.sleeping(&mapper, ground);
         let handles = self.provide(&mut mapper, &beds)?;

@@ -32,7 +32,7 @@ impl Router {
         // SAFETY: the lease keeps the block mapped until the work is queued, and the pool awaits that work before
         // it takes the memory away.
         unsafe { self.devices.kernels.fill(self.raw, expert.address, expert.bytes, version)? };
-        Ok(lease.end_on(self.stream).map_err(|(error, _)| error)?)
+        Ok(lease.end_on(self.stream).map_err(|refused| refused.0)?)
     }
 
     /// Reads them and checks every byte.
@@ -40,7 +40,7 @@ impl Router {
         let lease = self.pool.touch(expert.address)?;
         // SAFETY: as in `load`.
         unsafe { self.devices.kernels.verify(self.raw, expert.address, expert.bytes, version)? };
-        Ok(lease.end_on(self.stream).map_err(|(error, _)| error)?)
+        Ok(lease.end_on(self.stream).map_err(|refused| refused.0)?)
     }
 
     /// Some experts are asked far more often than others.

@@ -5,6 +5,7 @@
 //! a GPU refuses.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod aftermath;
 mod capture;
 mod evict;
 mod exclusive;

@@ -166,11 +166,6 @@ impl Chain {
         &self.slots
     }
 
-    /// Whether there is memory in use everywhere.
-    pub(crate) fn is_awake(&self) -> bool {
-        self.slots.iter().all(|slot| slot.current().is_some())
-    }
-
     /// Who gets rights on what is mapped at `at`, where the heap gives `given`.
     pub(crate) fn grants_at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
         self.rights.at(at, given)

@@ -137,7 +137,7 @@ impl Engine {
         let Some(mut ground) = self.close(scope, Wakefulness::Awake, "an eviction")? else { return Ok(()) };
         ground.evicts = true;
         let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, &candidate.refuge));
-        self.reopen(&ground, outcome.is_ok(), Wakefulness::Asleep);
+        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Asleep));
         outcome.map(drop)
     }
 

@@ -37,6 +37,7 @@ mod lease;
 mod limits;
 mod listener;
 mod live;
+mod loan;
 mod mapper;
 mod market;
 mod melt;

@@ -191,12 +191,6 @@ impl Mapper {
         }
     }
 
-    /// Whether anything of a heap sleeps that was not put out for want of memory.
-    pub(crate) fn sleeps(&self, heap: u32) -> bool {
-        let chains = self.chains.values().filter(|chain| chain.heap() == heap && !chain.evicted);
-        chains.flat_map(Chain::slots).any(|slot| matches!(slot, Slot::Asleep { .. }))
-    }
-
     /// Whether a slot from `start` on and before `end` has memory and not its content, after a failed operation.
     pub(crate) fn is_unfilled(&self, start: u64, end: u64) -> bool {
         self.unfilled.range(start..end).next().is_some()

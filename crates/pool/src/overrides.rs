@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use stitchpool_driver::{Address, Grant, Rights};
+use stitchpool_driver::{Address, DeviceId, Grant, Rights};
 
 /// What was asked of one chain; what was asked last counts. Whatever maps memory there asks
 /// [`Overrides::at`] who gets rights on it, so rights outlive the memory.
@@ -18,12 +18,24 @@ pub(crate) struct Overrides {
 impl Overrides {
     /// Who gets rights on a mapping at `at`, where the heap gives `given`.
     pub(crate) fn at(&self, at: Address, given: &Arc<[Grant]>) -> Arc<[Grant]> {
-        if self.whole.is_empty() && self.parts.is_empty() {
+        if self.is_empty() {
             return given.clone();
         }
         let part = self.parts.range(..=at.0).next_back().filter(|(_, (end, _))| *end > at.0);
         let whole = over(given, &self.whole);
         part.map_or_else(|| positive(&whole), |(_, (_, grants))| positive(&over(&whole, grants)))
+    }
+
+    /// Whether nothing was asked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.parts.is_empty()
+    }
+
+    /// The devices that something was given to, in places.
+    pub(crate) fn users(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        let parts = self.parts.values().flat_map(|(_, grants)| grants);
+        let given = self.whole.iter().chain(parts).filter(|grant| grant.rights != Rights::None);
+        given.map(|grant| grant.device)
     }
 
     /// From now on these grants hold on all of the chain.
@@ -92,7 +104,6 @@ fn names(grants: &[Grant], known: &Grant) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stitchpool_driver::DeviceId;
 
     const PLACES: u64 = 24;
 

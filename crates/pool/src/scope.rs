@@ -34,6 +34,8 @@ pub(crate) struct Ground {
     pub(crate) heaps: Vec<u32>,
     /// The arenas concerned as a whole; none where the scope is a range.
     pub(crate) arenas: Vec<ArenaId>,
+    /// For each of these arenas what it was before the operation, and how much of it slept.
+    pub(crate) before: Vec<(Wakefulness, u64)>,
     /// Slots outside it are not concerned.
     pub(crate) span: Range<u64>,
     /// What errors call it.
@@ -70,7 +72,7 @@ impl Engine {
             core.tenant.as_ref().is_some_and(|tenant| arenas.contains(&tenant.key.arena))
         };
         let heaps = self.registry.heaps().filter(belongs).map(|heap| heap.index).collect();
-        Ok(Ground { heaps, arenas, span: 0..u64::MAX, title, evicts: false })
+        Ok(Ground { heaps, arenas, before: Vec::new(), span: 0..u64::MAX, title, evicts: false })
     }
 
     /// What is said of a scope of which nothing is awake.
@@ -95,7 +97,8 @@ impl Engine {
             return Err(Error::Shared { address });
         }
         let title = format!("the block at {address}");
-        Ok(Ground { heaps: vec![heap.index], arenas: Vec::new(), span: address.0..end.0, title, evicts: false })
+        let (heaps, arenas, before) = (vec![heap.index], Vec::new(), Vec::new());
+        Ok(Ground { heaps, arenas, before, span: address.0..end.0, title, evicts: false })
     }
 
     /// The heaps of an arena.
@@ -109,9 +112,11 @@ impl Engine {
         ground.heaps.iter().filter_map(|&index| self.registry.heap(index))
     }
 
-    /// The GPUs that have rights on a ground.
-    pub(crate) fn users_of(&self, ground: &Ground) -> Vec<DeviceId> {
-        let mut users = Vec::new();
+    /// The GPUs that have rights on a ground, or on some of it.
+    pub(crate) fn users_of(&self, mapper: &Mapper, ground: &Ground) -> Vec<DeviceId> {
+        let chains = mapper.chains.values().filter(|chain| ground.heaps.contains(&chain.heap()));
+        let mut users: Vec<DeviceId> = chains.flat_map(|chain| chain.rights.users()).collect();
+        users.retain(|device| !device.is_host());
         for heap in self.heaps_on(ground) {
             let core = heap.core.lock();
             let grants = core.tenant.iter().flat_map(|tenant| tenant.grants.iter());

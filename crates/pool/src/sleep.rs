@@ -1,7 +1,7 @@
 //! Suspends blocks: their content is put away, their memory given back, their addresses kept. A
 //! transaction: until the commit each handle waits in its slot, and a refusal maps it again.
 
-use crate::arena::Wakefulness;
+use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::{Backup, Content, Deposit, Store};
 use crate::chain::Slot;
 use crate::courier::{Courier, Load, Milestone};
@@ -13,7 +13,7 @@ use crate::mapper::Mapper;
 use crate::scope::{Ground, Scope};
 use crate::tray::Tray;
 use crate::unit::units_of;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
 use std::thread;
@@ -46,6 +46,8 @@ pub(crate) struct Bed {
     pub(crate) stream: RawStream,
     /// From address to address, in order.
     pub(crate) runs: Vec<(u64, u64)>,
+    /// Whether the stream's device may not read it.
+    pub(crate) barred: bool,
 }
 
 /// For each bed where its content waits, and the trays among those places.
@@ -73,12 +75,12 @@ impl Engine {
             return Ok(Suspended { already: true, ..Suspended::default() });
         };
         let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, backup));
-        self.reopen(&ground, outcome.is_ok(), Wakefulness::Asleep);
+        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Asleep));
         outcome
     }
 
-    /// Takes an arena, or all, for an operation on those whose state is `from`; nothing is allocated there
-    /// meanwhile. `None`: there are none.
+    /// Takes what of a scope is in state `from` for an operation, whole arenas where it names such; nothing is
+    /// allocated there meanwhile. `None`: there is nothing.
     pub(crate) fn close(&self, scope: Scope, from: Wakefulness, operation: &'static str) -> Result<Option<Ground>> {
         let mut mapper = self.mapper.lock();
         self.refuse_captures(&mapper, operation)?;
@@ -86,27 +88,26 @@ impl Engine {
         if from == Wakefulness::Awake {
             self.refuse_held(&ground)?;
         }
+        let wanted = |slot: &Slot| match from {
+            Wakefulness::Awake => slot.current().is_some() && !mapper.unfilled.contains_key(&slot.at().0),
+            _ => matches!(slot, Slot::Asleep { .. }) || mapper.unfilled.contains_key(&slot.at().0),
+        };
+        let concerned: BTreeSet<u32> =
+            slots_of(&mapper, &ground).filter(|(_, slot)| wanted(slot)).map(|(heap, _)| heap).collect();
         if ground.arenas.is_empty() {
-            let wanted = |slot: &&Slot| match from {
-                Wakefulness::Awake => slot.current().is_some(),
-                _ => matches!(slot, Slot::Asleep { .. }),
-            };
-            let unfilled = mapper.is_unfilled(ground.span.start, ground.span.end);
-            let any = match from {
-                Wakefulness::Awake if unfilled => return Err(Error::Asleep { what: ground.title }),
-                Wakefulness::Awake => slots_of(&mapper, &ground).any(|(_, slot)| wanted(&slot)),
-                _ => unfilled || slots_of(&mapper, &ground).any(|(_, slot)| wanted(&slot)),
-            };
-            return Ok(any.then_some(ground));
+            return Ok((!concerned.is_empty()).then_some(ground));
         }
-        let mut arenas = Vec::new();
+        // A block of an arena may have been suspended, or resumed, by itself.
         for arena in std::mem::take(&mut ground.arenas) {
-            if mapper.arenas.get(arena)?.wakefulness == from {
-                mapper.arenas.get_mut(arena)?.wakefulness = Wakefulness::Moving;
-                arenas.push(arena);
+            let was = mapper.arenas.get(arena)?.wakefulness;
+            if was == from || self.heaps_of(arena).any(|heap| concerned.contains(&heap.index)) {
+                ground.before.push((was, self.sleeping_bytes(&mapper, arena)));
+                ground.arenas.push(arena);
             }
         }
-        ground.arenas = arenas;
+        for &arena in &ground.arenas {
+            mapper.arenas.get_mut(arena)?.wakefulness = Wakefulness::Moving;
+        }
         ground.heaps.retain(|&index| {
             let core = self.registry.heap(index).map(|heap| heap.core.lock());
             let Some(mut core) = core else { return false };
@@ -119,25 +120,29 @@ impl Engine {
         Ok((!ground.arenas.is_empty()).then_some(ground))
     }
 
-    /// Ends what `close` began: the arenas are in state `to` if the operation was done, else in the one
-    /// before, as far as their slots allow.
-    pub(crate) fn reopen(&self, ground: &Ground, done: bool, to: Wakefulness) {
+    /// Ends what `close` began: the arenas are in state `to` from now on; `None`: in the one before, but that
+    /// one in which memory fell asleep and could not be put back sleeps.
+    pub(crate) fn reopen(&self, ground: &Ground, to: Option<Wakefulness>) {
         let mut mapper = self.mapper.lock();
-        for &arena in &ground.arenas {
-            let heaps = || {
+        for (&arena, &(was, asleep_bytes)) in ground.arenas.iter().zip(&ground.before) {
+            let stuck = self.sleeping_bytes(&mapper, arena) > asleep_bytes;
+            let now = to.unwrap_or(if stuck { Wakefulness::Asleep } else { was });
+            if now == Wakefulness::Awake {
                 let of_arena = |core: &Core| core.tenant.as_ref().is_some_and(|tenant| tenant.key.arena == arena);
-                self.heaps_on(ground).filter(move |heap| of_arena(&heap.core.lock()))
-            };
-            let sleeps = heaps().any(|heap| mapper.sleeps(heap.index));
-            let asleep = if done { to == Wakefulness::Asleep } else { sleeps || to == Wakefulness::Awake };
-            if !asleep {
-                heaps().for_each(|heap| heap.core.lock().reopen());
+                let heaps = self.heaps_on(ground).filter(|heap| of_arena(&heap.core.lock()));
+                heaps.for_each(|heap| heap.core.lock().reopen());
             }
             if let Ok(arena) = mapper.arenas.get_mut(arena) {
-                arena.wakefulness = if asleep { Wakefulness::Asleep } else { Wakefulness::Awake };
+                arena.wakefulness = now;
             }
         }
         self.set_watched(&mapper);
+    }
+
+    /// How much of an arena has no memory, or has it without its content.
+    fn sleeping_bytes(&self, mapper: &Mapper, arena: ArenaId) -> u64 {
+        let unfilled = |index| mapper.unfilled.values().filter(|(heap, _)| *heap == index).count() as u64;
+        self.heaps_of(arena).map(|heap| heap.asleep_bytes() + unfilled(heap.index)).sum()
     }
 
     /// Refuses to take memory from blocks that leases or views hold.
@@ -152,16 +157,18 @@ impl Engine {
     pub(crate) fn refuse_captures(&self, mapper: &Mapper, operation: &'static str) -> Result<()> {
         mapper.captures.refuse(operation)?;
         let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
-        match mapper.clocks.values().find(|clock| capturing(clock.raw())) {
+        // A retired stream may be destroyed: nobody may be asked about it.
+        match mapper.clocks.values().find(|clock| !clock.is_retired() && capturing(clock.raw())) {
             Some(clock) => Err(Error::Capturing { serial: clock.serial(), operation }),
             None => Ok(()),
         }
     }
 
     pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
-        let users = self.users_of(ground);
+        let users = self.users_of(&self.mapper.lock(), ground);
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
+        let users = self.users_of(&mapper, ground);
         self.quiesce(&mut mapper, &users, "suspend")?;
         // No lock was held while listeners were told and work was awaited.
         self.refuse_held(ground)?;
@@ -171,13 +178,18 @@ impl Engine {
         let held_before: u64 = mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum();
         self.release_idle(&mut mapper, ground)?;
         let beds = self.beds(&mapper, ground);
-        let (parts, trays) = self.parts(&mut mapper, &beds, backup)?;
+        if *backup != Backup::Discard {
+            mapper.lend(&beds)?;
+        }
+        let stowed = self.parts(&mut mapper, &beds, backup).inspect_err(|_| mapper.take_back(&beds));
+        let (parts, trays) = stowed?;
         let backup_bytes = parts.iter().flatten().map(|part| part.bytes).sum();
         let laid = self.lay_down(&mut mapper, &beds, &parts);
         if let Err(error) = laid {
             // Copies may still be reading what is mapped, and writing trays.
             let quiet = self.await_copies(&users);
             self.stand_up(&mut mapper, &beds);
+            mapper.take_back(&beds);
             drop(parts);
             if quiet {
                 mapper.put_trays(trays);
@@ -225,7 +237,7 @@ impl Engine {
     fn allow_backup(&self, mapper: &Mapper, ground: &Ground, backup: &Backup) -> Result<()> {
         let Backup::Peer(peer) = *backup else { return Ok(()) };
         self.known_device(peer)?;
-        for user in self.users_of(ground) {
+        for user in self.users_of(mapper, ground) {
             if self.origin.driver().link(user, peer)? == Link::None {
                 return Err(Error::Unreachable { reader: user, owner: peer });
             }
@@ -272,19 +284,23 @@ impl Engine {
 
     /// The slots that are to fall asleep, in address order.
     pub(crate) fn beds(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
-        let mut used: BTreeMap<u32, (RawStream, Vec<(u64, u64)>)> = BTreeMap::new();
+        let mut used = BTreeMap::new();
         for heap in self.heaps_on(ground) {
             let core = heap.core.lock();
-            let Some(device) = core.tenant.as_ref().map(|tenant| tenant.clock.raw().device) else { continue };
+            let Some(tenant) = &core.tenant else { continue };
+            let stream = RawStream { device: tenant.clock.raw().device, value: 0 };
             let mut runs: Vec<(u64, u64)> = core.blocks().map(|block| (block.start, block.end())).collect();
             runs.sort_unstable();
-            used.insert(heap.index, (RawStream { device, value: 0 }, runs));
+            used.insert(heap.index, (stream, tenant.grants.clone(), runs));
         }
-        let current = slots_of(mapper, ground).filter_map(|(heap, slot)| Some((heap, slot.current()?)));
+        let filled = slots_of(mapper, ground).filter(|(_, slot)| !mapper.unfilled.contains_key(&slot.at().0));
+        let current = filled.filter_map(|(heap, slot)| Some((heap, slot.current()?)));
         let beds = current.filter_map(|(heap, mapping)| {
-            let (stream, runs) = used.get(&heap)?;
-            let (at, bytes, device) = (mapping.at(), mapping.bytes(), mapping.device());
-            Some(Bed { heap, at, bytes, device, stream: *stream, runs: cut(runs, at.0, mapping.end().0) })
+            let (stream, grants, runs) = used.get(&heap)?;
+            let (stream, at, bytes, device) = (*stream, mapping.at(), mapping.bytes(), mapping.device());
+            let grants = mapper.chain_holding(at.0)?.grants_at(at, grants);
+            let barred = grants.iter().all(|grant| grant.device != stream.device);
+            Some(Bed { heap, at, bytes, device, stream, runs: cut(runs, at.0, mapping.end().0), barred })
         });
         beds.collect()
     }
@@ -459,6 +475,7 @@ impl Engine {
         for heap in self.registry.heaps().filter(|heap| heap.asleep_bytes() > 0) {
             let freed: Vec<(Address, u64)> = {
                 let mut core = heap.core.lock();
+                core.reap();
                 if mapper.serves_graph(&core) {
                     continue;
                 }

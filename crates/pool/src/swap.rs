@@ -41,14 +41,15 @@ impl Engine {
         if outcome.is_ok() {
             self.after_return(&self.segments_on(&[&ground]));
         }
-        self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        self.reopen(&ground, None);
         outcome
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
-        let users = self.users_of(ground);
+        let users = self.users_of(&self.mapper.lock(), ground);
         self.await_all(&users)?;
         let mut mapper = self.mapper.lock();
+        let users = self.users_of(&mapper, ground);
         self.quiesce(&mut mapper, &users, "migrate")?;
         self.refuse_held(ground)?;
         refuse_pinned(&mapper, ground)?;
@@ -60,10 +61,15 @@ impl Engine {
         self.release_idle(&mut mapper, ground)?;
         let beds: Vec<Bed> = self.beds(&mapper, ground).into_iter().filter(|bed| bed.device != device).collect();
         let handles = self.create_for(&mut mapper, &beds, device)?;
-        let copied_bytes = self.copy_over(&beds, &handles)?;
+        mapper.lend(&beds)?;
+        let copied_bytes = self.copy_over(&beds, &handles).inspect_err(|_| mapper.take_back(&beds))?;
         let changes = changes(&mapper, beds, handles);
         let moved_bytes = changes.iter().map(|change| change.bed.bytes).sum();
-        self.change(&mut mapper, &changes)?;
+        let changed = self.change(&mut mapper, &changes);
+        if let Err(error) = changed {
+            mapper.take_back(changes.iter().map(|change| &change.bed));
+            return Err(error);
+        }
         commit_move(&mut mapper, changes, device);
         tracing::info!(ground.title, %device, moved_bytes, "migrated");
         Ok(Migrated { moved_bytes, copied_bytes })
@@ -213,7 +219,7 @@ impl Engine {
             }
             let ground = self.close(scope, Wakefulness::Awake, "exchange")?;
             let ground = ground.ok_or_else(|| self.asleep(scope))?;
-            users.extend(self.users_of(&ground));
+            users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
         users.sort_unstable();
@@ -233,7 +239,11 @@ impl Engine {
             let ground = self.ground(&mapper, scope)?;
             self.refuse_held(&ground)?;
             refuse_pinned(&mapper, &ground)?;
-            sides.push((self.beds(&mapper, &ground), self.users_of(&ground)));
+            let beds = self.beds(&mapper, &ground);
+            if beds.iter().map(|bed| bed.bytes).sum::<u64>() < ground.span.end - ground.span.start {
+                return Err(Error::Asleep { what: format!("a part of {}", ground.title) });
+            }
+            sides.push((beds, self.users_of(&mapper, &ground)));
         }
         let changes = self.crossed(&mapper, sides)?;
         self.change(&mut mapper, &changes)

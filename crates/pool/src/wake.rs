@@ -88,7 +88,7 @@ impl Engine {
             return Ok(Resumed { already: true, ..Resumed::default() });
         };
         let outcome = self.wake(&ground);
-        self.reopen(&ground, outcome.is_ok(), Wakefulness::Awake);
+        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Awake));
         if outcome.is_ok() {
             self.after_return(&self.segments_on(&[&ground]));
         }
@@ -98,6 +98,9 @@ impl Engine {
     fn wake(&self, ground: &Ground) -> Result<Resumed> {
         let mut mapper = self.mapper.lock();
         self.refuse_captures(&mapper, "resume")?;
+        // What was freed asleep needs no memory: it shall be known as free.
+        self.seal_all(&mapper);
+        mapper.poll_clocks();
         self.forget_freed(&mut mapper);
         let beds = self.sleeping(&mapper, ground);
         let handles = self.provide(&mut mapper, &beds)?;

@@ -1,0 +1,222 @@
+//! What is done to memory in a life while its addresses stay: suspend, resume, migrate, exchange, rights.
+
+use crate::case::{Aim, Kind, Store};
+use crate::shadow::{Place, right};
+use crate::world::{ARENAS, GRAPH, World};
+use std::sync::atomic::Ordering;
+use stitchpool::driver::{DeviceId, ErrorKind, Grant, Rights};
+use stitchpool::{Backup, Error, Scope};
+
+const ANY: &[Kind] = &[Kind::Plain, Kind::Exclusive, Kind::Buffer];
+
+/// What an operation is about: as the pool is told, and as the shadow knows it.
+pub struct Target {
+    scope: Scope,
+    places: Vec<Place>,
+    /// Arenas that are named as a whole.
+    arenas: Vec<usize>,
+}
+
+impl World<'_> {
+    fn target(&self, of: Aim) -> Option<Target> {
+        let all_of = |arenas: &[usize]| -> Vec<Place> {
+            let held = self.blocks.iter().filter(|(_, held)| arenas.contains(&held.arena));
+            held.flat_map(|(&id, held)| held.cells.keys().map(move |&offset| (id, offset))).collect()
+        };
+        match of {
+            Aim::All => {
+                let arenas: Vec<usize> = (0..ARENAS).collect();
+                Some(Target { scope: Scope::All, places: all_of(&arenas), arenas })
+            }
+            Aim::Arena(arena) => {
+                let arena = arena % ARENAS;
+                Some(Target { scope: Scope::Arena(self.arenas[arena]), places: all_of(&[arena]), arenas: vec![arena] })
+            }
+            Aim::Block(pick) => {
+                let id = self.pick(pick, ANY)?;
+                let held = &self.blocks[&id];
+                let first = *held.cells.keys().next()?;
+                let offsets =
+                    held.cells.keys().copied().filter(|&offset| held.block_of(offset) == held.block_of(first));
+                let places = offsets.map(|offset| (id, offset)).collect();
+                Some(Target { scope: Scope::Block(held.at(first)), places, arenas: Vec::new() })
+            }
+            Aim::Part(pick, from, length) => {
+                let id = self.pick(pick, &[Kind::Exclusive, Kind::Buffer])?;
+                let held = &self.blocks[&id];
+                let from = *held.cells.keys().nth(from as usize % held.cells.len().max(1))?;
+                let step_bytes = self.case.granule_bytes;
+                let run = (0..length).map(|step| from + step * step_bytes);
+                let run: Vec<u64> = run.take_while(|offset| held.cells.contains_key(offset)).collect();
+                let scope = Scope::Range { address: held.at(from), bytes: run.len() as u64 * step_bytes };
+                Some(Target { scope, places: run.into_iter().map(|offset| (id, offset)).collect(), arenas: Vec::new() })
+            }
+        }
+    }
+
+    fn with_sleep(&self, places: &[Place], asleep: bool) -> Vec<Place> {
+        places.iter().copied().filter(|(id, offset)| self.blocks[id].cells[offset].asleep == asleep).collect()
+    }
+
+    /// An operation was done that takes memory from its place: nothing spoke against it.
+    fn demand_free(&self, moved: &[Place]) {
+        assert!(!self.lanes.iter().any(|lane| lane.captured), "a capture is open");
+        assert!(moved.is_empty() || !self.veto.load(Ordering::Relaxed), "a listener has objected");
+        for &place in moved {
+            assert!(!self.is_held(place) && !self.is_pinned(place), "it is held, or pinned");
+        }
+    }
+
+    /// Why it was refused must be so. True: a made fault has stopped it.
+    fn permit(&self, error: &Error, target: &Target) -> bool {
+        if self.refused() {
+            return true;
+        }
+        let any = |test: &dyn Fn(&Place) -> bool| target.places.iter().any(test);
+        match error {
+            Error::Held { .. } => assert!(any(&|&place| self.is_held(place))),
+            Error::InUse { .. } => assert!(!self.pins.is_empty()),
+            Error::Vetoed { .. } => assert!(self.veto.load(Ordering::Relaxed)),
+            Error::Capturing { .. } => assert!(self.lanes.iter().any(|lane| lane.captured)),
+            Error::Shared { .. } | Error::NotWhole { .. } | Error::Layout { .. } => {
+                assert!(self.case.handle_granules > 1 || any(&|(id, _)| self.blocks[id].kind == Kind::Plain));
+            }
+            Error::Asleep { .. } => {
+                let asleep = |id: &u64| self.blocks[id].cells.values().any(|cell| cell.asleep);
+                let arena = target.arenas.iter().any(|&arena| self.asleep[arena]);
+                assert!(arena || any(&|(id, _)| asleep(id) || self.asleep[self.blocks[id].arena]));
+            }
+            Error::OutOfMemory(_) | Error::Limit { .. } | Error::Backup(_) => {}
+            Error::Driver(error) => assert_eq!(error.kind, ErrorKind::OutOfMemory, "{error}"),
+            Error::Chunks(error) => assert!(error.to_string().contains("out of memory"), "{error}"),
+            error => panic!("{error}"),
+        }
+        false
+    }
+
+    pub fn suspend(&mut self, of: Aim, to: Store) -> bool {
+        let Some(target) = self.target(of) else { return false };
+        let backup = match to {
+            Store::Host => Backup::Host,
+            Store::Discard => Backup::Discard,
+            Store::Peer(device) => Backup::Peer(DeviceId(device)),
+            Store::Disk => Backup::Disk(std::env::temp_dir()),
+        };
+        let awake = self.with_sleep(&target.places, false);
+        match self.pool.suspend(target.scope, &backup) {
+            Ok(done) => {
+                self.demand_free(&awake);
+                assert!(awake.is_empty() || !done.already, "{awake:?} are awake");
+                for (id, offset) in awake {
+                    let cell = self.blocks.get_mut(&id).unwrap().cells.get_mut(&offset).unwrap();
+                    cell.asleep = true;
+                    cell.seed = cell.seed.filter(|_| !matches!(to, Store::Discard));
+                }
+                target.arenas.iter().for_each(|&arena| self.asleep[arena] = true);
+                false
+            }
+            Err(error) => self.permit(&error, &target),
+        }
+    }
+
+    pub fn resume(&mut self, of: Aim) -> bool {
+        let Some(target) = self.target(of) else { return false };
+        let asleep = self.with_sleep(&target.places, true);
+        match self.pool.resume(target.scope) {
+            Ok(done) => {
+                assert!(asleep.is_empty() || !done.already, "{asleep:?} are asleep");
+                for (id, offset) in asleep {
+                    self.blocks.get_mut(&id).unwrap().cells.get_mut(&offset).unwrap().asleep = false;
+                }
+                target.arenas.iter().for_each(|&arena| self.asleep[arena] = false);
+                false
+            }
+            Err(error) => self.permit(&error, &target),
+        }
+    }
+
+    pub fn migrate(&mut self, of: Aim, device: u16) -> bool {
+        let Some(target) = self.target(of) else { return false };
+        let awake = self.with_sleep(&target.places, false);
+        match self.pool.migrate(target.scope, DeviceId(device)) {
+            Ok(_) => {
+                self.demand_free(&[]);
+                for place in awake {
+                    let (id, offset) = place;
+                    let cell = &self.blocks[&id].cells[&offset];
+                    let segments = self.pool.segments(self.blocks[&id].at(offset), cell.bytes).unwrap();
+                    assert!(segments.iter().all(|segment| segment.device == DeviceId(device)), "{segments:?}");
+                    assert!(!self.is_held(place) && !self.is_pinned(place));
+                }
+                false
+            }
+            Err(error) => self.permit(&error, &target),
+        }
+    }
+
+    pub fn exchange(&mut self, one: usize, other: usize) -> bool {
+        let pair = [one, other].map(|pick| self.pick(pick, &[Kind::Exclusive]));
+        let [Some(one), Some(other)] = pair else { return false };
+        if one == other || self.blocks[&one].cells.len() != self.blocks[&other].cells.len() {
+            return false;
+        }
+        let scopes = [one, other].map(|id| Scope::Block(self.blocks[&id].block.address));
+        let all = [one, other].into_iter().flat_map(|id| self.blocks[&id].cells.keys().map(move |&at| (id, at)));
+        let target = Target { scope: scopes[0], places: all.collect(), arenas: Vec::new() };
+        match self.pool.exchange(scopes[0], scopes[1]) {
+            Ok(()) => {
+                self.demand_free(&target.places);
+                assert!(self.with_sleep(&target.places, true).is_empty(), "what sleeps has no memory to give");
+                let seeds =
+                    [other, one].map(|id| self.blocks[&id].cells.values().map(|cell| cell.seed).collect::<Vec<_>>());
+                for (id, seeds) in [one, other].into_iter().zip(seeds) {
+                    let cells = self.blocks.get_mut(&id).unwrap().cells.values_mut();
+                    cells.zip(seeds).for_each(|(cell, seed)| cell.seed = seed);
+                }
+                false
+            }
+            Err(error) => self.permit(&error, &target),
+        }
+    }
+
+    pub fn set_rights(&mut self, of: Aim, device: u16, rights: Rights) -> bool {
+        // A graph writes whenever it runs: its arena stays open.
+        let of = match of {
+            Aim::All => Aim::Arena(0),
+            Aim::Arena(arena) => Aim::Arena(arena % GRAPH),
+            Aim::Part(pick, from, length) => match self.pick(pick, &[Kind::Exclusive, Kind::Buffer]) {
+                Some(id) if self.blocks[&id].kind == Kind::Buffer => Aim::Part(pick, from, 1),
+                _ => Aim::Part(pick, from, length),
+            },
+            Aim::Block(_) => of,
+        };
+        let Some(target) = self.target(of) else { return false };
+        let of_buffer = target.places.iter().any(|(id, _)| self.blocks[id].kind == Kind::Buffer);
+        if matches!(of, Aim::Block(_)) && (of_buffer || target.places.iter().any(|(id, _)| self.blocks[id].captured)) {
+            return false;
+        }
+        let device = DeviceId(device);
+        match self.pool.set_rights(target.scope, &[Grant { device, rights }]) {
+            Ok(()) => {
+                for &(id, offset) in &target.places {
+                    let held = (self.is_held((id, offset)), self.blocks.get_mut(&id).unwrap());
+                    let (is_held, held) = held;
+                    let cell = held.cells.get_mut(&offset).unwrap();
+                    assert!(!is_held || right(&cell.rights, device) <= rights, "a right on what is held was lowered");
+                    cell.rights.insert(device, rights);
+                    if target.arenas.is_empty() {
+                        held.asked.entry(offset).or_default().insert(device, rights);
+                    }
+                }
+                for &arena in &target.arenas {
+                    self.asked[arena].insert(device, rights);
+                    for held in self.blocks.values_mut().filter(|held| held.arena == arena) {
+                        held.asked.values_mut().for_each(|given| given.retain(|&known, _| known != device));
+                    }
+                }
+                false
+            }
+            Err(error) => self.permit(&error, &target),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Looks at all of a life: the pool's invariants, who may do what where, every byte; and its end.
+
+use crate::case::Kind;
+use crate::rig::Application;
+use crate::shadow::{Given, right};
+use crate::world::{DEVICES, World};
+use std::sync::atomic::Ordering;
+use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
+use stitchpool::{Error, Scope};
+
+impl World<'_> {
+    /// The pool is sound, and no work but trespassers' has met a fault.
+    pub fn inspect(&self) {
+        self.pool.check().unwrap();
+        let tally = self.host.tally().unwrap();
+        assert_eq!((tally.faults.len(), tally.wrong_bytes), (self.trespasses, 0), "{:#?}", tally.faults);
+        let ledger = self.host.ledger();
+        assert_eq!(ledger.refusals, self.refusals, "{:?}", ledger.last_refusal);
+        let stats = self.pool.stats();
+        let parts = |kind: Kind, cells: usize| if kind == Kind::Buffer { cells } else { 1 };
+        let live = self.blocks.values().filter(|held| held.live);
+        assert_eq!(stats.live_blocks, live.map(|held| parts(held.kind, held.cells.len()) as u64).sum::<u64>());
+        for device in &stats.devices {
+            let in_use_bytes = self.host.ledger().physical_bytes_on(device.holdings.device);
+            assert!(device.holdings.physical_bytes <= in_use_bytes, "{}", device.holdings);
+        }
+    }
+
+    /// What a device may do at an address, found by trying; no queued work may name it.
+    fn may(&self, device: DeviceId, at: Address) -> Rights {
+        let mut byte = [0];
+        // SAFETY: the host driver refuses what is not mapped, not open, or named by queued work.
+        unsafe {
+            match self.host.read(device, at, &mut byte) {
+                Err(_) => Rights::None,
+                Ok(()) if self.host.write(device, at, &byte).is_err() => Rights::Read,
+                Ok(()) => Rights::ReadWrite,
+            }
+        }
+    }
+
+    /// With nothing queued, every device may do what it should at every place and nothing more, and every
+    /// byte that can be read is what was written last.
+    pub fn probe(&mut self) {
+        if self.lanes.iter().any(|lane| lane.captured) {
+            return;
+        }
+        self.host.run_all();
+        let demand = |at: Address, given: &Given, awake: bool| {
+            for device in (0..DEVICES).map(DeviceId) {
+                let expected = if awake { right(given, device) } else { Rights::None };
+                assert_eq!(self.may(device, at), expected, "of {device} at {at}");
+            }
+        };
+        for held in self.blocks.values() {
+            held.cells.iter().for_each(|(&offset, cell)| demand(held.at(offset), &cell.rights, !cell.asleep));
+        }
+        for seen in &self.views {
+            (0..seen.behind.len() as u64).for_each(|granule| {
+                demand(seen.view.address() + granule * self.case.granule_bytes, &seen.grants, true)
+            });
+        }
+        self.refusals = self.host.ledger().refusals;
+        let ids: Vec<u64> = self.blocks.keys().copied().collect();
+        for id in ids {
+            for device in 0..DEVICES {
+                if let Some(lane) = (0..self.lanes.len())
+                    .find(|&lane| self.lanes[lane].runs() && self.lanes[lane].device() == DeviceId(device))
+                {
+                    self.look_told(id, lane);
+                }
+            }
+        }
+        self.host.run_all();
+        self.inspect();
+    }
+
+    /// Tells of a use, then reads.
+    fn look_told(&mut self, id: u64, lane: usize) {
+        let (held, stream) = (&self.blocks[&id], self.lanes[lane].stream.id);
+        if !held.live {
+            return;
+        }
+        for &offset in held.cells.keys().filter(|&&offset| held.block_of(offset) == offset) {
+            drop(self.pool.record_use(held.at(offset), stream));
+        }
+        self.look(id, lane);
+    }
+
+    /// All ends, and nothing is left.
+    pub fn finish(mut self) {
+        self.faulty.clear();
+        self.end(false);
+        self.host.run_all();
+        self.release();
+        self.leases.clear();
+        self.views.clear();
+        self.pins.clear();
+        self.blocks.retain(|_, held| held.live);
+        self.veto.store(false, Ordering::Relaxed);
+        (0..DEVICES).for_each(|device| self.host.outside(DeviceId(device), 0).unwrap());
+        self.wake_all();
+        self.probe();
+        for (_, held) in std::mem::take(&mut self.blocks) {
+            if held.kind != Kind::Buffer {
+                self.pool.free(held.block.address).unwrap();
+            }
+        }
+        let trimmed = self.pool.trim_and_wait().unwrap();
+        assert_eq!((trimmed.waiting_bytes, trimmed.refusal), (0, None));
+        self.inspect();
+        let quarantined = self.pool.stats().quarantined;
+        self.last.iter().for_each(|&last| self.host.forget_mark(last));
+        self.lanes.iter().filter_map(|lane| lane.end).for_each(|end| self.host.forget_mark(end));
+        let Self { host, faulty, pool, .. } = self;
+        drop((pool, faulty));
+        let ledger = host.ledger();
+        assert!(quarantined > 0 || ledger.is_empty(), "{ledger:?}");
+    }
+
+    /// Resumes all; where that does not fit, something that sleeps is freed first.
+    fn wake_all(&mut self) {
+        loop {
+            match self.pool.resume(Scope::All) {
+                Ok(_) => break,
+                Err(Error::OutOfMemory(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+            let sleeper = self.blocks.iter().find(|(_, held)| held.cells.values().any(|cell| cell.asleep));
+            let id = *sleeper.expect("what sleeps can be freed").0;
+            let held = self.blocks.remove(&id).unwrap();
+            if held.kind != Kind::Buffer {
+                self.pool.free(held.block.address).unwrap();
+            }
+            // Other streams may have used it.
+            self.pool.trim_and_wait().unwrap();
+        }
+        for held in self.blocks.values_mut() {
+            held.cells.values_mut().for_each(|cell| cell.asleep = false);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What the application knows: its streams, its blocks, who used them, who may, and which bytes they hold.
+
+use crate::case::Kind;
+use crate::rig::Stream;
+use std::collections::{BTreeMap, BTreeSet};
+use stitchpool::driver::{Address, DeviceId, RawEvent, Rights};
+use stitchpool::{Block, Growable, Lease, Pin, View};
+
+pub type Given = BTreeMap<DeviceId, Rights>;
+
+pub fn right(given: &Given, device: DeviceId) -> Rights {
+    given.get(&device).copied().unwrap_or_default()
+}
+
+/// A stream, alive or retired.
+pub struct Lane {
+    pub stream: Stream,
+    /// The end of its work, iff it was retired and destroyed.
+    pub end: Option<RawEvent>,
+    pub captured: bool,
+}
+
+impl Lane {
+    pub const fn device(&self) -> DeviceId {
+        self.stream.raw.device
+    }
+
+    /// Whether work can be queued on it that runs by itself.
+    pub const fn runs(&self) -> bool {
+        self.end.is_none() && !self.captured
+    }
+}
+
+/// A part of a block that is used, moved and opened by itself: a granule, or all of a plain block.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub bytes: u64,
+    /// What it holds, once something was written.
+    pub seed: Option<u64>,
+    pub rights: Given,
+    pub asleep: bool,
+}
+
+/// A block, live or freed and held; or a buffer.
+#[derive(Debug)]
+pub struct Held {
+    pub block: Block,
+    pub kind: Kind,
+    pub owner: usize,
+    pub arena: usize,
+    pub live: bool,
+    /// Written by a graph, whenever it runs: nobody knows its bytes.
+    pub captured: bool,
+    /// By their offsets.
+    pub cells: BTreeMap<u64, Cell>,
+    /// The lanes that later uses come after.
+    pub users: BTreeSet<usize>,
+    pub base: Given,
+    /// Rights that were asked for places of a buffer.
+    pub asked: BTreeMap<u64, Given>,
+    pub growable: Option<Growable>,
+}
+
+impl Held {
+    pub fn at(&self, offset: u64) -> Address {
+        self.block.address + offset
+    }
+
+    /// The block of the pool that a cell lies in, by its offset.
+    pub const fn block_of(&self, offset: u64) -> u64 {
+        match self.kind {
+            Kind::Buffer => offset,
+            _ => 0,
+        }
+    }
+}
+
+/// Which cell of which block.
+pub type Place = (u64, u64);
+
+pub struct Seen {
+    pub view: View,
+    pub grants: Given,
+    pub behind: Vec<Place>,
+}
+
+/// The place is the block's of the pool.
+pub struct Leased {
+    pub lease: Lease,
+    pub of: Place,
+}
+
+pub struct Pinned {
+    pub pin: Pin,
+    pub places: Vec<Place>,
+}

@@ -5,26 +5,10 @@
 //! below where it starts and a bound on its longest extent, so that a fit is a scan of bounds, and
 //! then of one leaf. Bounds are lowered when a search finds them too high, not by every cut.
 
+pub(crate) use crate::extent::Extent;
 use crate::group::{Fit, GROUP, Group, LEAF};
 use crate::scan::{Length, first_at_least};
 use crate::unit::{bytes_of, units_of};
-
-/// A run of free bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Extent {
-    pub(crate) start: u64,
-    pub(crate) units: u32,
-}
-
-impl Extent {
-    pub(crate) const fn bytes(self) -> u64 {
-        bytes_of(self.units)
-    }
-
-    pub(crate) const fn end(self) -> u64 {
-        self.start + self.bytes()
-    }
-}
 
 /// Free extents in address order; two never touch, none is empty.
 #[derive(Debug, Default)]

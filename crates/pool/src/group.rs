@@ -1,6 +1,6 @@
 //! A group of leaves: the middle floor of a heap's tree of extents. It knows only its own extents.
 
-use crate::extents::Extent;
+use crate::extent::Extent;
 use crate::row::Row;
 use crate::unit::{UNIT_BYTES, bytes_of};
 

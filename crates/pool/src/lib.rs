@@ -22,6 +22,7 @@ mod doubt;
 mod engine;
 mod error;
 mod exclusive;
+mod extent;
 mod extents;
 mod fill;
 mod free_log;

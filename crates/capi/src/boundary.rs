@@ -56,6 +56,17 @@ pub(crate) fn with_pool(pool: *const PoolHandle, body: impl FnOnce(&OpenPool) ->
     answer(|| POOLS.with(pool.addr(), body))
 }
 
+/// Runs the short way of a function, which says whether it served. `None`: nothing was done, and the
+/// function's body goes on from the start.
+#[inline(always)]
+pub(crate) fn at_once(pool: *const PoolHandle, short: impl FnOnce(&OpenPool) -> bool) -> Option<Status> {
+    match catch_unwind(AssertUnwindSafe(|| POOLS.with_at_once(pool.addr(), short))) {
+        Ok(true) => Some(Status::Ok),
+        Ok(false) => None,
+        Err(panic) => Some(after(&*panic)),
+    }
+}
+
 /// Runs a function's body on the driver that a handle names.
 pub(crate) fn with_driver(driver: *const DriverHandle, body: impl FnOnce(&OpenDriver) -> Result<()>) -> Status {
     answer(|| DRIVERS.with(driver.addr(), body))

@@ -3,7 +3,6 @@
 use crate::raw_streams::{Key, RawStreams, Registered};
 use crate::refusal::{Refusal, Result};
 use crate::relay::Relay;
-use crate::roster::Roster;
 use crate::shelf::Shelf;
 use crate::shelves::{Shelved, Shelves};
 use crate::status::Status;
@@ -21,7 +20,6 @@ pub(crate) struct OpenPool {
     pub(crate) pool: Pool,
     pub(crate) relay: Arc<Relay>,
     driver: Arc<dyn Driver>,
-    roster: Roster,
     raw_streams: RawStreams,
     shelves: Shelves,
 }
@@ -35,8 +33,7 @@ impl OpenPool {
         let asked = relay.clone();
         pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage)));
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
-        let (roster, raw_streams) = (Roster::new(number as u32), RawStreams::new(number));
-        Ok(Self { pool, relay, driver, roster, raw_streams, shelves: Shelves::new() })
+        Ok(Self { pool, relay, driver, raw_streams: RawStreams::new(number), shelves: Shelves::new() })
     }
 
     pub(crate) fn driver(&self) -> &dyn Driver {
@@ -53,12 +50,6 @@ impl OpenPool {
         if self.shelves.may_go().is_err() {
             std::mem::forget(self.shelves);
         }
-    }
-
-    /// The stream that a number names.
-    #[inline]
-    pub(crate) fn stream(&self, number: u64) -> Result<StreamId> {
-        self.roster.find(number)
     }
 
     /// The stream that a driver's handle value means now; registers it if it is new.
@@ -88,7 +79,7 @@ impl OpenPool {
 
     /// Retires the stream that a number names.
     pub(crate) fn retire(&self, number: u64) -> Result<()> {
-        self.pool.retire(self.roster.find(number)?)?;
+        self.pool.retire(StreamId::of_number(number))?;
         self.raw_streams.forget(number);
         Ok(())
     }
@@ -104,7 +95,7 @@ impl OpenPool {
 
     fn register(&self, stream: RawStream) -> Result<Registered> {
         let id = self.pool.register(stream)?;
-        Ok(Registered { number: self.roster.enter(id)?, id })
+        Ok(Registered { number: id.number(), id })
     }
 
     /// Refuses while blocks are live, or anything is held.
@@ -128,10 +119,7 @@ pub(crate) mod tests {
     use super::*;
     use stitchpool_driver::host::{HostConfig, HostDriver};
     use stitchpool_driver::{Kernels, host};
-
-    pub(crate) fn pool_on_host() -> Pool {
-        Pool::new(HostDriver::new(HostConfig::default()).unwrap(), Settings::default()).unwrap()
-    }
+    use stitchpool_pool::Request;
 
     fn open(devices: usize) -> (Arc<HostDriver>, OpenPool) {
         let devices = vec![host::HostDevice::default(); devices];
@@ -164,6 +152,30 @@ pub(crate) mod tests {
         assert_eq!(second, first, "the host driver gives the value again, as CUDA does");
         assert_ne!(raw(&pool, second).unwrap(), known);
         assert_eq!(raw(&pool, second).unwrap(), raw(&pool, second).unwrap());
+    }
+
+    #[test]
+    fn a_number_names_its_own_stream_in_its_own_pool_only() {
+        let ((_, mine), (_, theirs)) = (open(1), open(1));
+        let number = raw(&mine, legacy(0)).unwrap().number;
+        raw(&theirs, legacy(0)).unwrap();
+        let alloc = |open: &OpenPool, number: u64| {
+            let stream = StreamId::of_number(number);
+            let block = open.pool.alloc(&Request::new(512, stream)).map_err(|error| Refusal::from(error).status)?;
+            // The first was a miss that has left room: the second is a hit.
+            let second = open.pool.alloc_at_once(512, stream).unwrap();
+            open.pool.free(block.address).unwrap();
+            assert!(open.pool.free_at_once(second.address) && !open.pool.free_at_once(second.address));
+            Ok(())
+        };
+        assert_eq!(alloc(&mine, number), Ok(()));
+        for wrong in [0, number + 1, number + (1 << 32), u64::MAX] {
+            assert_eq!(alloc(&mine, wrong), Err(Status::UnknownStream));
+            assert!(mine.pool.alloc_at_once(512, StreamId::of_number(wrong)).is_none());
+        }
+        assert_eq!(alloc(&theirs, number), Err(Status::UnknownStream));
+        assert!(theirs.pool.alloc_at_once(512, StreamId::of_number(number)).is_none());
+        assert_ne!(number, 0);
     }
 
     #[test]

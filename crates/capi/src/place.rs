@@ -24,6 +24,15 @@ impl<T> Place<T> {
         if at.is_aligned() { Ok(Self(at)) } else { Err(crooked::<T>(name)) }
     }
 
+    /// As [`Place::of`], without words.
+    ///
+    /// # Safety
+    /// - As for [`Place::of`].
+    #[inline(always)]
+    pub(crate) unsafe fn at(at: *mut T) -> Option<Self> {
+        NonNull::new(at).filter(|at| at.is_aligned()).map(Self)
+    }
+
     /// As [`Place::of`], where the caller need not want the result.
     ///
     /// # Safety

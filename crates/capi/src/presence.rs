@@ -18,6 +18,9 @@ pub(crate) struct Visit {
     _not_send: PhantomData<*const ()>,
 }
 
+/// Proof that this thread is inside a call that runs no callback, and had a desk before.
+pub(crate) struct ShortVisit(&'static Desk);
+
 /// Where one thread says that it is inside. Never freed, but given to the next thread.
 #[repr(align(128))]
 struct Desk {
@@ -88,6 +91,30 @@ impl Drop for Visit {
             MINE.set(None);
             self.desk.taken.store(false, Ordering::Release);
         }
+    }
+}
+
+impl ShortVisit {
+    /// `None`: the thread has no desk yet, is inside already, or must order its stores itself.
+    #[inline(always)]
+    pub(crate) fn enter() -> Option<Self> {
+        let desk = MINE.get()?;
+        let steps = desk.steps.load(Ordering::Relaxed);
+        if steps & 1 == 1 || !ORDERED_BY_SYSTEM.load(Ordering::Relaxed) {
+            return None;
+        }
+        desk.steps.store(steps + 1, Ordering::Relaxed);
+        // As in `Visit::enter`.
+        compiler_fence(Ordering::SeqCst);
+        Some(Self(desk))
+    }
+}
+
+impl Drop for ShortVisit {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let steps = self.0.steps.load(Ordering::Relaxed);
+        self.0.steps.store(steps + 1, Ordering::Release);
     }
 }
 

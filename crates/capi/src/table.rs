@@ -1,7 +1,7 @@
 //! What handles name. A handle is a number in a pointer's clothes: which table, which slot, and which
 //! of the things that stood there one after the other. It is compared and never followed.
 
-use crate::presence::{self, Visit};
+use crate::presence::{self, ShortVisit, Visit};
 use crate::refusal::{Refusal, Result};
 use crate::status::Status;
 use parking_lot::Mutex;
@@ -84,8 +84,16 @@ impl<T: Send + Sync + 'static> Table<T> {
         }
     }
 
-    #[inline]
-    fn find<'a>(&self, handle: usize, _visit: &'a Visit) -> Option<&'a T> {
+    /// Does something short with what a handle names. False: it is not open, or this is no time for
+    /// something short, or `body` says so; [`Table::with`] finds out which.
+    #[inline(always)]
+    pub(crate) fn with_at_once(&self, handle: usize, body: impl FnOnce(&T) -> bool) -> bool {
+        ShortVisit::enter().is_some_and(|visit| self.find(handle, &visit).is_some_and(body))
+    }
+
+    /// `_visit` is the proof that the thread is inside.
+    #[inline(always)]
+    fn find<'a, V: Presence>(&self, handle: usize, _visit: &'a V) -> Option<&'a T> {
         let slot = self.slot(handle);
         if handle == 0 || slot.handle.load(Ordering::Acquire) != handle {
             return None;
@@ -181,6 +189,13 @@ impl<T: Send + Sync + 'static> Table<T> {
         Refusal::new(Status::InvalidHandle, format!("{handle:#x} is not an open {name}: {hint}"))
     }
 }
+
+/// What proves that the thread is inside a call for as long as it lives.
+trait Presence {}
+
+impl Presence for Visit {}
+
+impl Presence for ShortVisit {}
 
 /// What stands for a handle that may be gone in a moment. It is no handle of the same slot.
 const fn closing(handle: usize) -> usize {

@@ -14,7 +14,7 @@ use crate::order::Order;
 use crate::overrides::{over, positive};
 use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
-use crate::request::{BLOCK_BYTES_MAX, Request};
+use crate::request::{BLOCK_BYTES_MAX, Request, StreamId, units_asked};
 use crate::settings::Settings;
 use crate::space::{PlotTable, Space, VIEWS};
 use crate::stats::{DeviceStats, Stats};
@@ -119,26 +119,29 @@ impl Engine {
 
     /// Serves a plain request from free bytes: the block's address, and its length in units.
     #[inline(always)]
-    pub(crate) fn hit(&self, request: &Request) -> Option<(u64, u32)> {
-        let units = request.plain_units()?;
-        let heap = self.registry.heap(request.stream.home)?;
+    pub(crate) fn hit(&self, bytes: u64, stream: StreamId) -> Option<(u64, u32)> {
+        let units = units_asked(bytes)?;
+        let heap = self.registry.heap(stream.home)?;
         let mut core = heap.lock();
-        if !core.serves(request.stream.serial) {
+        if !core.serves(stream.serial) {
             return None;
         }
         heap.take(&mut core, units, UNIT_BYTES).map(|address| (address, units))
     }
 
-    /// Frees the block at `address`; gives its heap if a tick is due there. `None`: there is no such block.
+    /// Frees the block at `address`. False: there is no such block.
     #[inline(always)]
-    pub(crate) fn free_plain(&self, address: Address) -> Option<Option<&Heap>> {
-        let heap = self.registry.heap(self.table.heap_of(address.0)?)?;
-        let freed = heap.free(&mut heap.lock(), address.0, None);
+    pub(crate) fn free_plain(&self, address: Address) -> bool {
+        let Some(heap) = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index)) else {
+            return false;
+        };
+        let freed = heap.free_own(&mut heap.lock(), address.0);
         match freed {
-            Freed::Now(false) => Some(None),
-            Freed::Now(true) | Freed::Pending => Some(Some(heap)),
-            Freed::Unknown => None,
+            Freed::Now(false) => {}
+            Freed::Now(true) | Freed::Pending => self.tick(heap),
+            Freed::Unknown => return false,
         }
+        true
     }
 
     /// The heap that serves a request, and the request's length in units.

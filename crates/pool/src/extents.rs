@@ -5,35 +5,20 @@
 //! below where it starts and a bound on its longest extent, so that a fit is a scan of bounds, and
 //! then of one leaf. Bounds are lowered when a search finds them too high, not by every cut.
 
+pub(crate) use crate::extent::Extent;
 use crate::group::{Fit, GROUP, Group, LEAF};
-use crate::scan::first_at_least;
+use crate::scan::{Length, first_at_least};
 use crate::unit::{bytes_of, units_of};
-
-/// A run of free bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Extent {
-    pub(crate) start: u64,
-    pub(crate) units: u32,
-}
-
-impl Extent {
-    pub(crate) const fn bytes(self) -> u64 {
-        bytes_of(self.units)
-    }
-
-    pub(crate) const fn end(self) -> u64 {
-        self.start + self.bytes()
-    }
-}
 
 /// Free extents in address order; two never touch, none is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
     /// In address order; none is empty but the only one.
     groups: Vec<Group>,
-    /// No extent of group `i` is longer than `bounds[i]`.
-    bounds: Vec<u32>,
-    /// `firsts[i]` is the start of the first extent of group `i`.
+    /// No extent of group `i` is longer than `bounds[i]`. Where there is one group, its own row says it, and
+    /// this means nothing.
+    bounds: Vec<Length>,
+    /// `firsts[i]` is the start of the first extent of group `i`. Of an only group it means nothing.
     firsts: Vec<u64>,
     /// The sum of all lengths.
     free_units: u64,
@@ -52,57 +37,74 @@ impl Extents {
     /// of two, at least a unit); gives the address.
     #[inline(always)]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<u64> {
-        // Most heaps have one group, and its own row says the same as the bound.
-        let mut group = if self.bounds.len() == 1 { 0 } else { first_at_least(&self.bounds, units)? };
+        let (group, fit) = match self.groups.as_mut_slice() {
+            [only] => (0, only.take_first(units, alignment)?),
+            _ => self.take_among(units, alignment)?,
+        };
+        match fit {
+            Fit { start, place: None } => {
+                self.free_units -= u64::from(units);
+                Some(start)
+            }
+            Fit { start, place: Some((leaf, at)) } => {
+                self.cut(Position { group, leaf, at }, start, units);
+                Some(start)
+            }
+        }
+    }
+
+    /// The same among several groups, up to the cut.
+    #[inline(never)]
+    fn take_among(&mut self, units: u32, alignment: u64) -> Option<(usize, Fit)> {
+        let mut group = first_at_least(&self.bounds, units)?;
         loop {
             let part = &mut self.groups[group];
-            match part.take_first(units, alignment) {
-                Some(Fit { start, place: None }) => {
-                    self.firsts[group] = part.row.start(0);
-                    self.free_units -= u64::from(units);
-                    return Some(start);
-                }
-                Some(Fit { start, place: Some((leaf, at)) }) => {
-                    self.cut(Position { group, leaf, at }, start, units);
-                    return Some(start);
-                }
-                None => self.bounds[group] = part.row.largest(),
+            if let Some(fit) = part.take_first(units, alignment) {
+                self.firsts[group] = part.row.start(0);
+                return Some((group, fit));
             }
+            self.bounds[group] = Length::of(part.row.largest());
             group += 1 + first_at_least(self.bounds.get(group + 1..)?, units)?;
         }
     }
 
     /// Adds free bytes, joined with the neighbours they touch. The bytes are not free already.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, start: u64, units: u32) {
         self.free_units += u64::from(units);
-        let Some(Position { group, leaf, at }) = self.position_behind(start) else {
-            return self.insert_only(start, units);
+        let extent = Extent { start, units };
+        let (last, group, part) = match self.groups.as_mut_slice() {
+            [] => return self.insert_only(extent),
+            [only] => (true, 0, only),
+            several => {
+                let group = group_of(&self.firsts, start);
+                (false, group, &mut several[group])
+            }
         };
-        let Group { row, leaves } = &mut self.groups[group];
-        let extents = &mut leaves[leaf];
-        let (low, position) = (at.wrapping_sub(1), Position { group, leaf, at });
-        let touches_low = at > 0 && extents.end(low) == start;
+        let (leaf, at) = part.position_behind(start);
+        match part.widen(leaf, at, extent, last) {
+            true if last => {}
+            true => self.note(group, leaf),
+            false => self.insert_at(Position { group, leaf, at }, extent),
+        }
+    }
+
+    /// Adds free bytes that touch neither neighbour or both, or lie behind all extents of a leaf.
+    #[inline(never)]
+    fn insert_at(&mut self, position: Position, extent: Extent) {
+        let Position { group, leaf, at } = position;
+        let extents = &self.groups[group].leaves[leaf];
+        let low = Position { at: at.wrapping_sub(1), ..position };
+        let touches_low = at > 0 && extents.end(low.at) == extent.start;
         if at == extents.count() {
-            return self.insert_at_end(position, touches_low, Extent { start, units });
+            return self.insert_at_end(position, touches_low, extent);
         }
-        let touches_high = extents.start(at) == start + bytes_of(units);
-        if !touches_low && !touches_high {
-            return self.insert_new(position, Extent { start, units });
+        if !touches_low {
+            return self.insert_new(position, extent);
         }
-        // One way for either neighbour: which one it is cannot be guessed.
-        let grown = if touches_low { low } else { at };
-        let start = start.min(extents.start(grown));
-        let of_low = if touches_low { extents.length(low) } else { 0 };
-        let of_high = if touches_high { extents.length(at) } else { 0 };
-        let units = units + of_low + of_high;
-        extents.set(grown, start, units);
-        row.set(leaf, extents.start(0), row.length(leaf).max(units));
-        self.firsts[group] = row.start(0);
-        self.bounds[group] = self.bounds[group].max(units);
-        if touches_low && touches_high {
-            self.remove(position);
-        }
+        let high_units = extents.length(at);
+        self.grow(low, extent.units + high_units);
+        self.remove(position);
     }
 
     /// Adds free bytes behind all extents of a leaf; the next one is the first of the next leaf.
@@ -191,7 +193,8 @@ impl Extents {
             if self.groups.len() > 1 && group.leaves[0].count() == 0 {
                 return Err(format!("group {index} is empty"));
             }
-            if self.firsts[index] != group.row.start(0) || self.bounds[index] < group.row.largest() {
+            let stale = self.firsts[index] != group.row.start(0) || self.bounds[index].units() < group.row.largest();
+            if self.groups.len() > 1 && stale {
                 return Err(format!("the first of group {index} is stale, or its bound too low"));
             }
         }
@@ -202,14 +205,13 @@ impl Extents {
     /// `None` if there is no extent at all.
     #[inline(always)]
     fn position_behind(&self, address: u64) -> Option<Position> {
-        let group = match self.firsts.len() {
+        let group = match self.groups.len() {
             0 => return None,
             1 => 0,
-            _ => self.firsts.partition_point(|&first| first <= address).saturating_sub(1),
+            _ => group_of(&self.firsts, address),
         };
-        let Group { row, leaves } = &self.groups[group];
-        let leaf = if row.count() == 1 { 0 } else { row.rank(address).saturating_sub(1) };
-        Some(Position { group, leaf, at: leaves[leaf].rank(address) })
+        let (leaf, at) = self.groups[group].position_behind(address);
+        Some(Position { group, leaf, at })
     }
 
     /// The last extent that starts at or before `address`.
@@ -278,8 +280,15 @@ impl Extents {
     #[inline]
     fn raise_bounds(&mut self, group: usize, leaf: usize, units: u32) {
         let row = &mut self.groups[group].row;
-        row.set_length(leaf, row.length(leaf).max(units));
-        self.bounds[group] = self.bounds[group].max(units);
+        row.raise_length(leaf, units);
+        self.bounds[group] = self.bounds[group].max(Length::of(units));
+    }
+
+    /// Takes note that an extent of a leaf, perhaps its first, has begun earlier or become longer.
+    fn note(&mut self, group: usize, leaf: usize) {
+        let row = &self.groups[group].row;
+        self.firsts[group] = row.start(0);
+        self.bounds[group] = self.bounds[group].max(Length::of(row.length(leaf)));
     }
 
     fn remove(&mut self, Position { group, leaf, at }: Position) {
@@ -305,10 +314,10 @@ impl Extents {
 
     /// Adds the first extent there ever was.
     #[cold]
-    fn insert_only(&mut self, start: u64, units: u32) {
-        self.groups.push(Group::of(start, units));
-        self.bounds.push(units);
-        self.firsts.push(start);
+    fn insert_only(&mut self, extent: Extent) {
+        self.groups.push(Group::of(extent.start, extent.units));
+        self.bounds.push(Length::of(extent.units));
+        self.firsts.push(extent.start);
     }
 
     /// Adds an extent that touches no other at `position`.
@@ -333,8 +342,10 @@ impl Extents {
         let Position { mut group, mut leaf, at } = position;
         if self.groups[group].row.count() == GROUP {
             let high = self.groups[group].split();
+            let low = &self.groups[group].row;
+            (self.firsts[group], self.bounds[group]) = (low.start(0), Length::of(low.largest()));
             self.firsts.insert(group + 1, high.row.start(0));
-            self.bounds.insert(group + 1, high.row.largest());
+            self.bounds.insert(group + 1, Length::of(high.row.largest()));
             self.groups.insert(group + 1, high);
             if leaf >= GROUP / 2 {
                 (group, leaf) = (group + 1, leaf - GROUP / 2);
@@ -359,6 +370,12 @@ impl Extents {
         self.bounds[group] = self.bounds[group].max(bound);
         self.groups[group].append(next);
     }
+}
+
+/// The group among several that an extent right behind `address` would stand in.
+#[inline]
+fn group_of(firsts: &[u64], address: u64) -> usize {
+    firsts.partition_point(|&first| first <= address).saturating_sub(1)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) struct Freed {
 #[derive(Debug, Default)]
 pub(crate) struct FreeLog {
     ring: Vec<Freed>,
-    /// The oldest entry iff the ring is full.
+    /// Where the next entry goes: behind the last one, or iff the ring is full on the oldest.
     next: usize,
     /// The epoch of the newest entry that the ring has lost; 0: none yet.
     lost_epoch: u64,
@@ -26,18 +26,23 @@ pub(crate) struct FreeLog {
 
 impl FreeLog {
     /// Remembers a free of `[start, end)`. An epoch below the newest is taken as the newest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, start: u64, end: u64, epoch: u64) {
         let epoch = epoch.max(self.last_epoch);
         self.last_epoch = epoch;
-        let freed = Freed { start, end, epoch };
-        if self.ring.len() < ENTRIES_MAX {
-            self.ring.push(freed);
-            return;
+        match self.ring.get_mut(self.next) {
+            Some(oldest) => {
+                self.lost_epoch = oldest.epoch;
+                (oldest.start, oldest.end, oldest.epoch) = (start, end, epoch);
+            }
+            None => self.add(start, end, epoch),
         }
-        self.lost_epoch = self.ring[self.next].epoch;
-        self.ring[self.next] = freed;
         self.next = (self.next + 1) % ENTRIES_MAX;
+    }
+
+    #[inline(never)]
+    fn add(&mut self, start: u64, end: u64, epoch: u64) {
+        self.ring.push(Freed { start, end, epoch });
     }
 
     /// The frees with an epoch above `passed`, newest first.

@@ -1,5 +1,6 @@
 //! A group of leaves: the middle floor of a heap's tree of extents. It knows only its own extents.
 
+use crate::extent::Extent;
 use crate::row::Row;
 use crate::unit::{UNIT_BYTES, bytes_of};
 
@@ -68,6 +69,35 @@ impl Group {
             hopeful &= hopeful - 1;
         }
         None
+    }
+
+    /// The leaf of the extents that start at or before `address`, and how many of its extents do.
+    #[inline(always)]
+    pub(crate) fn position_behind(&self, address: u64) -> (usize, usize) {
+        let leaf = if self.row.count() == 1 { 0 } else { self.row.rank(address).saturating_sub(1) };
+        (leaf, self.leaves[leaf].rank(address))
+    }
+
+    /// Lengthens the one extent before or at the place that free bytes touch, if there is one and no
+    /// other neighbour; `last`: the extents behind the group's are none's. Else nothing is done.
+    #[inline(always)]
+    pub(crate) fn widen(&mut self, leaf: usize, at: usize, free: Extent, last: bool) -> bool {
+        let behind_all = last && leaf + 1 == self.leaves.len();
+        let extents = &mut self.leaves[leaf];
+        let low = at.wrapping_sub(1);
+        let touches_low = at > 0 && extents.end(low) == free.start;
+        // Behind the leaf's extents stands an address that nothing ends at.
+        let touches_high = extents.start(at) == free.end();
+        if touches_low == touches_high || (at == extents.count() && !behind_all) {
+            return false;
+        }
+        // One way for either neighbour: which one it is cannot be guessed.
+        let grown = if touches_low { low } else { at };
+        let units = extents.length(grown) + free.units;
+        extents.set(grown, extents.start(grown).min(free.start), units);
+        self.row.set_start(leaf, extents.start(0));
+        self.row.raise_length(leaf, units);
+        true
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {

@@ -18,6 +18,8 @@ use stitchpool_driver::{Address, DeviceId, Grant};
 
 /// Every so many frees the heap asks whether its streams should be sealed.
 const FREES_PER_TICK: u32 = 16;
+/// Serves no stream: no serial is as high.
+const NOBODY: u64 = u64::MAX;
 
 /// How often a thread looks at a taken lock before it sleeps, and how many pauses it makes between two
 /// looks at most, some twenty microseconds. Long pauses let one thread at a time run undisturbed: 16 threads
@@ -71,11 +73,11 @@ impl Tenant {
 }
 
 /// What the lock protects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Core {
-    /// The serial of the stream that may allocate; `None` iff there is no tenant, its stream is retired, its
+    /// The serial of the stream that may allocate; `NOBODY` iff there is no tenant, its stream is retired, its
     /// arena is not awake, or it is the home of a stream that is being captured: blocks may still be freed.
-    serves: Option<u32>,
+    serves: u64,
     /// Iff the tenant's stream is retired, or its arena dissolved.
     retired: bool,
     /// None iff the heap is unused: no chain, block or pending block is in it.
@@ -93,7 +95,7 @@ pub(crate) struct Core {
     pub(crate) log: FreeLog,
     /// The sum over `live`.
     live_units: u64,
-    frees_since_tick: u32,
+    frees_until_tick: u32,
     pub(crate) counts: HeapCounts,
 }
 
@@ -224,24 +226,36 @@ impl Heap {
         }
     }
 
-    /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
+    /// Frees the block at `address`, used last on the heap's stream.
     #[inline(always)]
-    pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
+    pub(crate) fn free_own(&self, core: &mut Core, address: u64) -> Freed {
+        if !core.uses.is_empty() {
+            return self.free(core, address, None);
+        }
         let Some(units) = core.live.remove(address) else { return Freed::Unknown };
+        let Some(epoch) = self.sub_live(core, units) else { return Freed::Unknown };
+        core.free_now(address, units, epoch);
+        Freed::Now(core.count_to_tick())
+    }
+
+    /// Takes note of a free; gives its epoch. A block is live only in a heap that has a tenant.
+    #[inline(always)]
+    fn sub_live(&self, core: &mut Core, units: u32) -> Option<u64> {
         core.live_units -= u64::from(units);
         core.counts.frees += 1;
         self.live_bytes.store(core.live_units * UNIT_BYTES, Ordering::Relaxed);
-        // A block is live only in a heap that has a tenant.
-        let Some(epoch) = core.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return Freed::Unknown };
+        core.tenant.as_ref().map(|tenant| tenant.clock.stamp())
+    }
+
+    /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`.
+    #[inline(never)]
+    pub(crate) fn free(&self, core: &mut Core, address: u64, also: Option<Arc<Clock>>) -> Freed {
+        let Some(units) = core.live.remove(address) else { return Freed::Unknown };
+        let Some(epoch) = self.sub_live(core, units) else { return Freed::Unknown };
         let uses = if core.uses.is_empty() { None } else { core.uses.remove(&address) };
         if uses.is_none() && also.is_none() {
             core.free_now(address, units, epoch);
-            core.frees_since_tick += 1;
-            let tick = core.frees_since_tick >= FREES_PER_TICK;
-            if tick {
-                core.frees_since_tick = 0;
-            }
-            return Freed::Now(tick);
+            return Freed::Now(core.count_to_tick());
         }
         let mut clocks = uses.unwrap_or_default();
         also.iter().for_each(|clock| holds::add(&mut clocks, clock));
@@ -250,11 +264,41 @@ impl Heap {
     }
 }
 
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            serves: NOBODY,
+            retired: false,
+            tenant: None,
+            extents: Extents::default(),
+            live: LiveTable::default(),
+            uses: BTreeMap::new(),
+            holds: Holds::default(),
+            pending: Vec::new(),
+            log: FreeLog::default(),
+            live_units: 0,
+            frees_until_tick: FREES_PER_TICK,
+            counts: HeapCounts::default(),
+        }
+    }
+}
+
 impl Core {
+    /// Whether this free is the one that a tick is due after.
+    #[inline(always)]
+    const fn count_to_tick(&mut self) -> bool {
+        self.frees_until_tick -= 1;
+        let due = self.frees_until_tick == 0;
+        if due {
+            self.frees_until_tick = FREES_PER_TICK;
+        }
+        due
+    }
+
     /// Whether the stream with this serial may allocate here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serves(&self, serial: u32) -> bool {
-        self.serves == Some(serial)
+        self.serves == u64::from(serial)
     }
 
     /// Whether the stream with this serial is the tenant's, and not retired.
@@ -264,19 +308,19 @@ impl Core {
 
     /// The tenant's stream is retired, or its arena dissolved.
     pub(crate) const fn retire(&mut self) {
-        self.serves = None;
+        self.serves = NOBODY;
         self.retired = true;
     }
 
     /// From now on nothing is allocated here; blocks may be freed.
     pub(crate) const fn close(&mut self) {
-        self.serves = None;
+        self.serves = NOBODY;
     }
 
     /// The tenant's stream may allocate again, if it is not retired and what it asks for goes nowhere else.
     pub(crate) fn reopen(&mut self) {
         let open = |tenant: &&Tenant| !self.retired && !tenant.is_diverted();
-        self.serves = self.tenant.as_ref().filter(open).map(|tenant| tenant.key.serial);
+        self.serves = self.tenant.as_ref().filter(open).map_or(NOBODY, |tenant| u64::from(tenant.key.serial));
     }
 
     /// All that is free, or waits, becomes as if it were freed now and used on `clocks` until now. Blocks
@@ -446,7 +490,7 @@ impl Core {
     /// Gives the heap to a tenant. It is vacant, so what its log tells is of nobody's interest.
     pub(crate) fn move_in(&mut self, tenant: Tenant) {
         self.log = FreeLog::default();
-        self.serves = Some(tenant.key.serial);
+        self.serves = u64::from(tenant.key.serial);
         self.retired = false;
         self.tenant = Some(tenant);
     }

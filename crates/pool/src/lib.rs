@@ -23,6 +23,7 @@ mod engine;
 mod error;
 mod evict;
 mod exclusive;
+mod extent;
 mod extents;
 mod fill;
 mod free_log;

@@ -18,7 +18,6 @@ pub(crate) struct LiveTable {
     /// One for each stretch of 2^32 units that ever had a block, with its number, in no order. A heap has
     /// one, or a few.
     stretches: Vec<(u32, Stretch)>,
-    count: usize,
 }
 
 impl LiveTable {
@@ -26,10 +25,18 @@ impl LiveTable {
     #[inline(always)]
     pub(crate) fn insert(&mut self, block: Block) {
         let (high, low) = halves(block.address);
-        self.count += 1;
-        match self.stretches.iter_mut().find(|(number, _)| *number == high) {
-            Some((_, stretch)) => stretch.insert(low, block.units),
+        match self.stretch_mut(high) {
+            Some(stretch) => stretch.insert(low, block.units),
             None => self.insert_first(high, low, block.units),
+        }
+    }
+
+    #[inline(always)]
+    fn stretch_mut(&mut self, high: u32) -> Option<&mut Stretch> {
+        match self.stretches.as_mut_slice() {
+            [(number, first), ..] if *number == high => Some(first),
+            [] => None,
+            [_, others @ ..] => others.iter_mut().find(|(number, _)| *number == high).map(|(_, stretch)| stretch),
         }
     }
 
@@ -44,10 +51,7 @@ impl LiveTable {
     #[inline(always)]
     pub(crate) fn remove(&mut self, address: u64) -> Option<u32> {
         let (high, low) = halves(address);
-        let (_, stretch) = self.stretches.iter_mut().find(|(number, _)| *number == high)?;
-        let units = stretch.remove(low)?;
-        self.count -= 1;
-        Some(units)
+        self.stretch_mut(high)?.remove(low)
     }
 
     /// The length in units of the block that starts at `address`.
@@ -77,8 +81,8 @@ impl LiveTable {
     }
 
     /// How many there are.
-    pub(crate) const fn count(&self) -> usize {
-        self.count
+    pub(crate) fn count(&self) -> usize {
+        self.stretches.iter().map(|(_, stretch)| stretch.count()).sum()
     }
 
     /// Bytes that the table itself takes.

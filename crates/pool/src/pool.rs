@@ -119,10 +119,25 @@ impl Pool {
     /// [`Error::Unreachable`], or the driver's.
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
-        match self.engine.hit(request) {
+        match request.plain_units().and_then(|_| self.engine.hit(request.bytes, request.stream)) {
             Some((address, units)) => Ok(block(address, units)),
             None => self.alloc_otherwise(request),
         }
+    }
+
+    /// Allocates a block as [`alloc`](Self::alloc) does for [`Request::new`], but only if it takes no more than a
+    /// look at the stream's free bytes. `None`: nothing was done, and `alloc` serves the request or says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn alloc_at_once(&self, bytes: u64, stream: StreamId) -> Option<Block> {
+        self.engine.hit(bytes, stream).map(|(address, units)| block(address, units))
+    }
+
+    /// Frees the block at `address` as [`free`](Self::free) does. False: nothing was done, and `free` says why not.
+    #[inline(always)]
+    #[must_use]
+    pub fn free_at_once(&self, address: Address) -> bool {
+        self.engine.free_plain(address)
     }
 
     /// What is no plain hit: placed, aligned, captured, wrong, or a miss.
@@ -197,14 +212,7 @@ impl Pool {
     /// [`Error::UnknownAddress`].
     #[inline(always)]
     pub fn free(&self, address: Address) -> Result<()> {
-        match self.engine.free_plain(address) {
-            Some(None) => Ok(()),
-            Some(Some(heap)) => {
-                self.engine.tick(heap);
-                Ok(())
-            }
-            None => Err(self.engine.unknown(address)),
-        }
+        if self.free_at_once(address) { Ok(()) } else { Err(self.engine.unknown(address)) }
     }
 
     /// Frees the block at `address` after what is queued so far on its own stream and on `stream`.

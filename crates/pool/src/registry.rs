@@ -15,7 +15,8 @@ pub(crate) const HEAPS_MAX: u32 = 4096;
 /// index, so these requests leave the path of the others by themselves.
 pub(crate) const ASKED: u32 = 1 << 31;
 
-static NEXT_SERIAL: AtomicU32 = AtomicU32::new(0);
+/// 0 is no stream's.
+static NEXT_SERIAL: AtomicU32 = AtomicU32::new(1);
 
 /// Heaps by index, found without a lock; and by key, for requests that are not plain.
 #[derive(Debug)]

@@ -14,6 +14,21 @@ pub struct StreamId {
     pub(crate) home: u32,
 }
 
+impl StreamId {
+    /// The identity as a number, never 0, for callers who keep it as one.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        (self.home as u64) << 32 | self.serial as u64
+    }
+
+    /// The identity that a number stands for. One that no stream of the pool has names no stream.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_number(number: u64) -> Self {
+        Self { serial: number as u32, home: (number >> 32) as u32 }
+    }
+}
+
 /// A request for a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -90,9 +105,14 @@ impl Request {
     pub(crate) fn plain_units(&self) -> Option<u32> {
         let anywhere = self.placement.is_none() && self.readers.is_empty() && self.alignment_bytes == UNIT_BYTES;
         let plain = anywhere && self.arena.is_default() && !self.exclusive;
-        let possible = self.bytes.wrapping_sub(1) < BLOCK_BYTES_MAX;
-        (plain && possible).then(|| units_of(self.bytes))
+        if plain { units_asked(self.bytes) } else { None }
     }
+}
+
+/// How many units a request for so many bytes takes, if there can be one.
+#[inline(always)]
+pub(crate) fn units_asked(bytes: u64) -> Option<u32> {
+    (bytes.wrapping_sub(1) < BLOCK_BYTES_MAX).then(|| units_of(bytes))
 }
 
 /// A request is at most so long: lengths are counted in 32 bits.

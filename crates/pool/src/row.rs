@@ -1,7 +1,7 @@
 //! A row: a few lengths with their addresses, in address order, in arrays of fixed size that are
 //! scanned whole. It knows no extent and no heap.
 
-use crate::scan::{at_least, largest, rank};
+use crate::scan::{Length, at_least, largest, rank};
 use crate::unit::bytes_of;
 
 /// At most `N` entries; `N` is a power of two, at most 64.
@@ -9,13 +9,13 @@ use crate::unit::bytes_of;
 pub(crate) struct Row<const N: usize> {
     count: usize,
     /// Of the entries; behind them 0, which no search wants.
-    lengths: [u32; N],
+    lengths: [Length; N],
     /// Rising; behind the entries the highest address, which no search reaches.
     starts: [u64; N],
 }
 
 impl<const N: usize> Row<N> {
-    pub(crate) const EMPTY: Self = Self { count: 0, lengths: [0; N], starts: [u64::MAX; N] };
+    pub(crate) const EMPTY: Self = Self { count: 0, lengths: [Length::NOTHING; N], starts: [u64::MAX; N] };
 
     #[inline]
     pub(crate) const fn count(&self) -> usize {
@@ -29,7 +29,7 @@ impl<const N: usize> Row<N> {
 
     #[inline]
     pub(crate) const fn length(&self, at: usize) -> u32 {
-        self.lengths[at % N]
+        self.lengths[at % N].units()
     }
 
     /// Where the entry ends, its length in units.
@@ -41,7 +41,7 @@ impl<const N: usize> Row<N> {
     /// How many entries start at or before `address`.
     #[inline]
     pub(crate) fn rank(&self, address: u64) -> usize {
-        rank(&self.starts, address)
+        rank(&self.starts, self.count, address)
     }
 
     /// Bit `i` is set iff entry `i` is at least `wanted` long.
@@ -51,7 +51,7 @@ impl<const N: usize> Row<N> {
     }
 
     pub(crate) fn largest(&self) -> u32 {
-        largest(&self.lengths)
+        largest(&self.lengths).units()
     }
 
     #[inline]
@@ -67,7 +67,13 @@ impl<const N: usize> Row<N> {
 
     #[inline]
     pub(crate) const fn set_length(&mut self, at: usize, length: u32) {
-        self.lengths[at % N] = length;
+        self.lengths[at % N] = Length::of(length);
+    }
+
+    /// The length of the entry becomes at least this.
+    #[inline(always)]
+    pub(crate) fn raise_length(&mut self, at: usize, length: u32) {
+        self.lengths[at % N] = self.lengths[at % N].max(Length::of(length));
     }
 
     /// Puts an entry before entry `at`. There is room.
@@ -92,9 +98,9 @@ impl<const N: usize> Row<N> {
     /// Moves the entries from `at` on to the end of another row, which has room for them.
     pub(crate) fn move_from(&mut self, at: usize, to: &mut Self) {
         for index in at..self.count {
-            to.insert(to.count, self.starts[index], self.lengths[index]);
+            to.insert(to.count, self.starts[index], self.lengths[index].units());
         }
-        self.lengths[at..].fill(0);
+        self.lengths[at..].fill(Length::NOTHING);
         self.starts[at..].fill(u64::MAX);
         self.count = at;
     }
@@ -104,7 +110,7 @@ impl<const N: usize> Row<N> {
         let (starts, behind) = self.starts.split_at(self.count);
         let rises = starts.windows(2).all(|pair| pair[0] < pair[1]);
         let clear = behind.iter().all(|&start| start == u64::MAX);
-        if rises && clear && self.lengths[self.count..].iter().all(|&length| length == 0) {
+        if rises && clear && self.lengths[self.count..].iter().all(|&length| length == Length::NOTHING) {
             return Ok(());
         }
         Err(format!("a row of {} does not rise, or is not clear behind its entries: {starts:x?}", self.count))

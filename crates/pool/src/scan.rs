@@ -1,10 +1,28 @@
 //! Scans over rows of lengths and addresses: the only loops of the hit path. They know nothing of
 //! extents. None leaves early, so that the processor has no branch to guess wrongly.
 
+/// A length in units, kept so that the processor's signed comparison orders it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Length(i32);
+
+impl Length {
+    pub(crate) const NOTHING: Self = Self::of(0);
+
+    #[inline(always)]
+    pub(crate) const fn of(units: u32) -> Self {
+        Self(units.cast_signed() ^ i32::MIN)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn units(self) -> u32 {
+        (self.0 ^ i32::MIN).cast_unsigned()
+    }
+}
+
 /// Bit `i` is set iff length `i` is at least `wanted`, which is not 0. There are a multiple of 16 of them,
 /// at most 64, and none from `count` on is.
-#[inline]
-pub(crate) fn at_least<const N: usize>(lengths: &[u32; N], count: usize, wanted: u32) -> u64 {
+#[inline(always)]
+pub(crate) fn at_least<const N: usize>(lengths: &[Length; N], count: usize, wanted: u32) -> u64 {
     let parts = lengths.as_chunks::<16>().0;
     let mut mask = u64::from(part_at_least(&parts[0], wanted));
     // Most rows are short, and a row that is stays so for long.
@@ -17,35 +35,62 @@ pub(crate) fn at_least<const N: usize>(lengths: &[u32; N], count: usize, wanted:
     mask
 }
 
-/// Bit `i` is set iff number `i` is `wanted`.
+/// Bit `i` is set iff number `i` is `wanted`, and its place is filled.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn equal_to(numbers: &[u32; 8], wanted: u32) -> u32 {
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
-        _mm_setzero_si128,
-    };
-    let halves = numbers.as_ptr().cast::<__m128i>();
-    // SAFETY: every x86-64 has SSE2, and `numbers` holds two halves of 16 bytes.
-    unsafe {
-        let wanted = _mm_set1_epi32(wanted.cast_signed());
-        let equal = |half| _mm_cmpeq_epi32(_mm_loadu_si128(halves.add(half)), wanted);
-        let both = _mm_packs_epi32(equal(0), equal(1));
-        _mm_movemask_epi8(_mm_packs_epi16(both, _mm_setzero_si128())).cast_unsigned()
-    }
+pub(crate) fn filled_with(numbers: &[u32; 8], units: &[u32; 8], wanted: u32) -> u32 {
+    use std::arch::x86_64::{_mm_andnot_si128, _mm_set1_epi32, _mm_setzero_si128};
+    // SAFETY: every x86-64 has SSE2.
+    let (wanted, zero) = unsafe { (_mm_set1_epi32(wanted.cast_signed()), _mm_setzero_si128()) };
+    let (named, empty) = (equal_halves(numbers, wanted), equal_halves(units, zero));
+    // SAFETY: as above.
+    mask_of(std::array::from_fn(|half| unsafe { _mm_andnot_si128(empty[half], named[half]) }))
 }
+
+/// Bit `i` is set iff place `i` is empty: its block's length is 0.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn empty_places(units: &[u32; 8]) -> u32 {
+    // SAFETY: every x86-64 has SSE2.
+    mask_of(equal_halves(units, unsafe { std::arch::x86_64::_mm_setzero_si128() }))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn equal_halves(numbers: &[u32; 8], wanted: std::arch::x86_64::__m128i) -> [std::arch::x86_64::__m128i; 2] {
+    use std::arch::x86_64::{_mm_cmpeq_epi32, _mm_loadu_si128};
+    let halves = numbers.as_ptr().cast::<std::arch::x86_64::__m128i>();
+    // SAFETY: every x86-64 has SSE2, and `numbers` holds two halves of 16 bytes.
+    unsafe { [0, 1].map(|half| _mm_cmpeq_epi32(_mm_loadu_si128(halves.add(half)), wanted)) }
+}
+
+/// A bit for each of eight lanes of zeros or ones.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn mask_of([low, high]: [std::arch::x86_64::__m128i; 2]) -> u32 {
+    use std::arch::x86_64::{_mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_setzero_si128};
+    // SAFETY: every x86-64 has SSE2.
+    unsafe { _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128())) }.cast_unsigned()
+}
+
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use plain_equal_to as equal_to;
+pub(crate) use {plain_empty_places as empty_places, plain_filled_with as filled_with};
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline]
-pub(crate) fn plain_equal_to(numbers: &[u32; 8], wanted: u32) -> u32 {
-    (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted) << index)
+pub(crate) fn plain_filled_with(numbers: &[u32; 8], units: &[u32; 8], wanted: u32) -> u32 {
+    (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted && units[index] != 0) << index)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[inline]
+pub(crate) fn plain_empty_places(units: &[u32; 8]) -> u32 {
+    (0..8).fold(0, |mask, index| mask | u32::from(units[index] == 0) << index)
 }
 
 /// Index of the first length that is at least `wanted`, which is not 0.
 #[inline]
-pub(crate) fn first_at_least(lengths: &[u32], wanted: u32) -> Option<usize> {
+pub(crate) fn first_at_least(lengths: &[Length], wanted: u32) -> Option<usize> {
     let (parts, rest) = lengths.as_chunks::<16>();
     for (index, part) in parts.iter().enumerate() {
         let mask = part_at_least(part, wanted);
@@ -53,40 +98,38 @@ pub(crate) fn first_at_least(lengths: &[u32], wanted: u32) -> Option<usize> {
             return Some(index * 16 + mask.trailing_zeros() as usize);
         }
     }
-    rest.iter().position(|&length| length >= wanted).map(|offset| parts.len() * 16 + offset)
+    rest.iter().position(|&length| length >= Length::of(wanted)).map(|offset| parts.len() * 16 + offset)
 }
 
-/// How many of these rising addresses are at most `address`. There are a multiple of eight of them.
-#[inline]
-pub(crate) fn rank<const N: usize>(rising: &[u64; N], address: u64) -> usize {
+/// How many of these rising addresses are at most `address`. There are a multiple of eight of them, and
+/// none from `count` on is.
+#[inline(always)]
+pub(crate) fn rank<const N: usize>(rising: &[u64; N], count: usize, address: u64) -> usize {
     // Two short counts instead of a bisection: its steps would wait for each other.
     let eights = rising.as_chunks::<8>().0;
     let Some((last, passed)) = eights.split_last() else { return 0 };
-    let eight = passed.iter().map(|eight| usize::from(eight[7] <= address)).sum::<usize>();
+    let eight = if count <= 8 { 0 } else { passed.iter().map(|eight| usize::from(eight[7] <= address)).sum() };
     let eight_of = passed.get(eight).unwrap_or(last);
     eight * 8 + eight_of.iter().map(|&at| usize::from(at <= address)).sum::<usize>()
 }
 
 /// The largest length, 0 of none.
 #[inline]
-pub(crate) fn largest(lengths: &[u32]) -> u32 {
-    lengths.iter().fold(0, |largest, &length| if length > largest { length } else { largest })
+pub(crate) fn largest(lengths: &[Length]) -> Length {
+    lengths.iter().copied().fold(Length::NOTHING, Length::max)
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline]
-fn part_at_least(lengths: &[u32; 16], wanted: u32) -> u16 {
+#[inline(always)]
+fn part_at_least(lengths: &[Length; 16], wanted: u32) -> u16 {
     use std::arch::x86_64::{
         __m128i, _mm_cmpgt_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
-        _mm_xor_si128,
     };
     let quarters = lengths.as_ptr().cast::<__m128i>();
     // SAFETY: every x86-64 has SSE2, and `lengths` holds four quarters of 16 bytes.
     unsafe {
-        // The comparison is signed: flipping the top bit makes it unsigned.
-        let flip = _mm_set1_epi32(i32::MIN);
-        let below = _mm_xor_si128(_mm_set1_epi32((wanted - 1).cast_signed()), flip);
-        let long = |quarter| _mm_cmpgt_epi32(_mm_xor_si128(_mm_loadu_si128(quarters.add(quarter)), flip), below);
+        let below = _mm_set1_epi32(Length::of(wanted - 1).0);
+        let long = |quarter| _mm_cmpgt_epi32(_mm_loadu_si128(quarters.add(quarter)), below);
         let low = _mm_packs_epi32(long(0), long(1));
         let high = _mm_packs_epi32(long(2), long(3));
         _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u16
@@ -97,8 +140,8 @@ use plain_part_at_least as part_at_least;
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline]
-fn plain_part_at_least(lengths: &[u32; 16], wanted: u32) -> u16 {
-    (0..16).fold(0, |mask, index| mask | u16::from(lengths[index] >= wanted) << index)
+fn plain_part_at_least(lengths: &[Length; 16], wanted: u32) -> u16 {
+    (0..16).fold(0, |mask, index| mask | u16::from(lengths[index].units() >= wanted) << index)
 }
 
 #[cfg(test)]
@@ -115,25 +158,28 @@ mod tests {
         #[test]
         fn scans_agree_with_the_plain_search(row in row(), count in 0_usize..64, other in row()) {
             let wanted = other[count].max(1);
-            let mut short = row;
-            short[count..].fill(0);
+            let lengths = row.map(Length::of);
+            let mut short = lengths;
+            short[count..].fill(Length::NOTHING);
             let mask = at_least(&short, count, wanted);
             for (index, &length) in short.iter().enumerate() {
-                prop_assert_eq!(mask >> index & 1 == 1, length >= wanted);
+                prop_assert_eq!(mask >> index & 1 == 1, length.units() >= wanted);
             }
-            for part in row.as_chunks::<16>().0 {
+            for part in lengths.as_chunks::<16>().0 {
                 prop_assert_eq!(part_at_least(part, wanted), plain_part_at_least(part, wanted));
             }
-            for part in row.as_chunks::<8>().0 {
-                prop_assert_eq!(equal_to(part, row[count]), plain_equal_to(part, row[count]));
+            for (part, units) in row.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0) {
+                prop_assert_eq!(filled_with(part, units, row[count]), plain_filled_with(part, units, row[count]));
+                prop_assert_eq!(empty_places(part), plain_empty_places(part));
             }
             let some = &row[..count];
-            prop_assert_eq!(first_at_least(some, wanted), some.iter().position(|&length| length >= wanted));
-            prop_assert_eq!(largest(some), some.iter().copied().max().unwrap_or(0));
+            prop_assert_eq!(first_at_least(&lengths[..count], wanted), some.iter().position(|&length| length >= wanted));
+            prop_assert_eq!(largest(&lengths[..count]).units(), some.iter().copied().max().unwrap_or(0));
             let mut rising = row.map(u64::from);
             rising.sort_unstable();
+            rising[count..].fill(u64::MAX);
             let address = u64::from(wanted);
-            prop_assert_eq!(rank(&rising, address), rising.iter().filter(|&&at| at <= address).count());
+            prop_assert_eq!(rank(&rising, count, address), rising.iter().filter(|&&at| at <= address).count());
         }
     }
 }

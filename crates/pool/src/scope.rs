@@ -122,6 +122,8 @@ impl Engine {
             let grants = core.tenant.iter().flat_map(|tenant| tenant.grants.iter());
             users.extend(grants.map(|grant| grant.device).filter(|device| !device.is_host()));
         }
+        // A view that is gone by now may have let others in: whoever has streams here is waited for.
+        users.extend(mapper.clocks.values().map(|clock| clock.raw().device));
         users.sort_unstable();
         users.dedup();
         users

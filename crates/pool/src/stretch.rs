@@ -1,6 +1,6 @@
 //! Lengths of blocks by 32-bit numbers, in buckets of one cache line each. It knows no address.
 
-use crate::scan::equal_to;
+use crate::scan::{empty_places, filled_with};
 use std::collections::BTreeMap;
 
 /// A block stands in the bucket that its number names or, where that is full, in the spill.
@@ -33,14 +33,13 @@ impl Bucket {
     /// Where the block with this number stands; `PLACES` or more if it does not.
     #[inline(always)]
     fn place_of(&self, number: u32) -> usize {
-        let places = equal_to(&self.numbers, number) & !equal_to(&self.units, 0);
-        places.trailing_zeros() as usize
+        filled_with(&self.numbers, &self.units, number).trailing_zeros() as usize
     }
 
     /// The first empty place; `PLACES` or more if there is none.
     #[inline(always)]
     fn empty_place(&self) -> usize {
-        equal_to(&self.units, 0).trailing_zeros() as usize
+        empty_places(&self.units).trailing_zeros() as usize
     }
 }
 
@@ -91,6 +90,11 @@ impl Stretch {
 
     pub(crate) fn has(&self, number: u32) -> bool {
         self.units_at(number).is_some()
+    }
+
+    /// How many blocks there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
     }
 
     /// All blocks, in no order.

@@ -1,13 +1,13 @@
 //! Allocating.
 
-use crate::boundary::{PoolHandle, with_pool};
+use crate::boundary::{PoolHandle, at_once, with_pool};
 use crate::place::Place;
 use crate::pointer::{pointer_to, value_of};
 use crate::record::read;
 use crate::shape::{CRequest, device_of};
 use crate::status::Status;
 use std::ffi::c_void;
-use stitchpool_pool::Request;
+use stitchpool_pool::{Request, StreamId};
 
 /// Allocates a block on the stream's own device.
 ///
@@ -20,10 +20,27 @@ pub unsafe extern "C" fn stitchpool_alloc(
     bytes: u64,
     address: *mut *mut c_void,
 ) -> Status {
+    let short = at_once(pool, |open| {
+        // SAFETY: the caller answers for `address`.
+        let Some(place) = (unsafe { Place::at(address) }) else { return false };
+        let Some(block) = open.pool.alloc_at_once(bytes, StreamId::of_number(stream)) else { return false };
+        place.put(pointer_to(block.address));
+        true
+    });
+    // SAFETY: as above.
+    short.unwrap_or_else(|| unsafe { alloc_otherwise(pool, stream, bytes, address) })
+}
+
+/// What is no hit.
+///
+/// # Safety
+/// - As for [`stitchpool_alloc`].
+#[cold]
+unsafe fn alloc_otherwise(pool: *const PoolHandle, stream: u64, bytes: u64, address: *mut *mut c_void) -> Status {
     with_pool(pool, |open| {
         // SAFETY: the caller answers for `address`.
         let place = unsafe { Place::of(address, "address") }?;
-        let block = open.pool.alloc(&Request::new(bytes, open.stream(stream)?))?;
+        let block = open.pool.alloc(&Request::new(bytes, StreamId::of_number(stream)))?;
         place.put(pointer_to(block.address));
         Ok(())
     })
@@ -45,7 +62,7 @@ pub unsafe extern "C" fn stitchpool_alloc_request(
         let (place, length) = unsafe { (Place::of(address, "address")?, Place::wanted(block_bytes, "block_bytes")?) };
         // SAFETY: the caller answers for `request`.
         let request = unsafe { read(request, CRequest::NOTHING) }?;
-        let stream = open.stream(request.stream)?;
+        let stream = StreamId::of_number(request.stream);
         // SAFETY: the caller answers for its lists.
         let block = open.pool.alloc(&unsafe { request.understood(stream) }?)?;
         place.put(pointer_to(block.address));

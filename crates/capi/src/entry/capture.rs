@@ -5,7 +5,7 @@ use crate::pointer::value_of;
 use crate::shape::device_of;
 use crate::status::Status;
 use std::ffi::c_void;
-use stitchpool_pool::ArenaId;
+use stitchpool_pool::{ArenaId, StreamId};
 
 /// From now on the stream's requests are served in the arena, which is a graph's.
 ///
@@ -13,7 +13,7 @@ use stitchpool_pool::ArenaId;
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_capture_begin(pool: *const PoolHandle, stream: u64, arena: u32) -> Status {
-    with_pool(pool, |open| Ok(open.pool.begin_capture(open.stream(stream)?, ArenaId::of_number(arena))?))
+    with_pool(pool, |open| Ok(open.pool.begin_capture(StreamId::of_number(stream), ArenaId::of_number(arena))?))
 }
 
 /// The same, by the driver's handle; registers the stream if it is new.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn stitchpool_capture_begin_raw(
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_capture_end(pool: *const PoolHandle, stream: u64) -> Status {
-    with_pool(pool, |open| Ok(open.pool.end_capture(open.stream(stream)?)?))
+    with_pool(pool, |open| Ok(open.pool.end_capture(StreamId::of_number(stream))?))
 }
 
 /// The same, by the driver's handle.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn stitchpool_capture_end_raw(
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_capture_abort(pool: *const PoolHandle, stream: u64) -> Status {
-    with_pool(pool, |open| Ok(open.pool.abort_capture(open.stream(stream)?)?))
+    with_pool(pool, |open| Ok(open.pool.abort_capture(StreamId::of_number(stream))?))
 }
 
 /// A graph with memory in the arena is destroyed.

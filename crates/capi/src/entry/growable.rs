@@ -7,7 +7,7 @@ use crate::record::read;
 use crate::shape::CRequest;
 use crate::status::Status;
 use std::ffi::c_void;
-use stitchpool_pool::Growable;
+use stitchpool_pool::{Growable, StreamId};
 
 /// Reserves addresses for `max_bytes`, and backs the first bytes of them that the request asks for.
 ///
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn stitchpool_growable_create(
         let (place, start) = unsafe { (Place::of(growable, "growable")?, Place::of(address, "address")?) };
         // SAFETY: the caller answers for `request`.
         let asked = unsafe { read(request, CRequest::NOTHING) }?;
-        let stream = open.stream(asked.stream)?;
+        let stream = StreamId::of_number(asked.stream);
         // SAFETY: the caller answers for its lists.
         let asked = unsafe { asked.understood(stream) }?;
         let made = match step_bytes {
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn stitchpool_growable_record_use(
 ) -> Status {
     with_pool(pool, |open| {
         let held = open.shelf::<Growable>().find(growable.addr())?;
-        Ok(held.record_use(offset_bytes, bytes, open.stream(stream)?)?)
+        Ok(held.record_use(offset_bytes, bytes, StreamId::of_number(stream))?)
     })
 }
 

@@ -6,7 +6,7 @@ use crate::pointer::{address_of, handle_to};
 use crate::status::Status;
 use parking_lot::Mutex;
 use std::ffi::c_void;
-use stitchpool_pool::Lease;
+use stitchpool_pool::{Lease, StreamId};
 
 /// Takes a lease of the live block at an address.
 ///
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn stitchpool_lease_record_use(
 ) -> Status {
     with_pool(pool, |open| {
         let held = open.shelf::<Mutex<Lease>>().find(lease.addr())?;
-        let stream = open.stream(stream)?;
+        let stream = StreamId::of_number(stream);
         Ok(held.lock().record_use(stream)?)
     })
 }
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn stitchpool_lease_end(pool: *const PoolHandle, lease: *m
         let shelf = open.shelf::<Mutex<Lease>>();
         let held = shelf.find(lease.addr())?;
         if stream != 0 {
-            let stream = open.stream(stream)?;
+            let stream = StreamId::of_number(stream);
             held.lock().record_use(stream)?;
         }
         shelf.take(lease.addr()).map(drop)

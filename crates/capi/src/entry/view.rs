@@ -6,7 +6,7 @@ use crate::pointer::{handle_to, pointer_to};
 use crate::shape::{CGrant, CPart, grants_of};
 use crate::status::Status;
 use std::ffi::c_void;
-use stitchpool_pool::{Part, View};
+use stitchpool_pool::{Part, StreamId, View};
 
 /// Maps the memory behind parts of live blocks, one after the other, at addresses of its own.
 ///
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn stitchpool_view_record_use(
 ) -> Status {
     with_pool(pool, |open| {
         let held = open.shelf::<View>().find(view.addr())?;
-        Ok(held.record_use(open.stream(stream)?)?)
+        Ok(held.record_use(StreamId::of_number(stream))?)
     })
 }
 

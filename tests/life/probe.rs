@@ -81,8 +81,10 @@ impl World<'_> {
         if !held.live {
             return;
         }
-        for &offset in held.cells.keys().filter(|&&offset| held.block_of(offset) == offset) {
-            drop(self.pool.record_use(held.at(offset), stream));
+        // A device that may use only a later part of a block cannot tell of it.
+        let mut starts = held.cells.keys().filter(|&&offset| held.block_of(offset) == offset);
+        if !starts.all(|&offset| self.pool.record_use(held.at(offset), stream).is_ok()) {
+            return;
         }
         self.look(id, lane);
     }

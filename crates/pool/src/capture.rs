@@ -14,6 +14,8 @@ pub(crate) struct Captures {
     open: BTreeMap<u32, Capture>,
     /// How many graphs an arena has, never 0: so many releases make it an ordinary one.
     graphs: BTreeMap<ArenaId, u32>,
+    /// Captures that were ended on the driver's word, until the application ends them too: it may just be about to.
+    ended: BTreeMap<u32, ArenaId>,
 }
 
 /// An open capture of one stream.
@@ -37,6 +39,7 @@ impl Captures {
         if !self.is_open(capture.arena) {
             *self.graphs.entry(capture.arena).or_default() += 1;
         }
+        self.ended.remove(&capture.clock.serial());
         capture.clock.set_arena(capture.arena);
         self.open.insert(capture.clock.serial(), capture);
     }
@@ -46,6 +49,16 @@ impl Captures {
         let ended = self.open.remove(&serial)?;
         ended.clock.set_arena(ArenaId::DEFAULT);
         Some(ended)
+    }
+
+    /// A capture was ended on the driver's word.
+    pub(crate) fn note_ended(&mut self, capture: &Capture) {
+        self.ended.insert(capture.serial(), capture.arena);
+    }
+
+    /// The arena of a stream's capture that was ended on the driver's word; the application knows by now.
+    pub(crate) fn take_ended(&mut self, serial: u32) -> Option<ArenaId> {
+        self.ended.remove(&serial)
     }
 
     /// One graph of the arena is gone. True: that was the last.

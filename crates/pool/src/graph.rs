@@ -73,7 +73,7 @@ impl Pool {
     /// [`Error::NotCapturing`].
     pub fn end_capture(&self, stream: StreamId) -> Result<()> {
         let mut mapper = self.engine.mapper.lock();
-        self.engine.recall(&mut mapper, stream.serial).map(drop)
+        self.engine.end(&mut mapper, stream.serial).map(drop)
     }
 
     /// Ends the stream's capture and those of all streams that joined it, of which no graph has come, and
@@ -83,7 +83,7 @@ impl Pool {
     /// [`Error::NotCapturing`].
     pub fn abort_capture(&self, stream: StreamId) -> Result<()> {
         let mut mapper = self.engine.mapper.lock();
-        let arena = self.engine.recall(&mut mapper, stream.serial)?.arena;
+        let arena = self.engine.end(&mut mapper, stream.serial)?;
         let joined: Vec<u32> =
             mapper.captures.all().filter(|other| other.arena == arena).map(Capture::serial).collect();
         for serial in joined {
@@ -171,6 +171,14 @@ impl Engine {
         self.each_diverted(serial, Core::close);
     }
 
+    /// The application ends the stream's capture; another thread may have seen that the driver has.
+    fn end(&self, mapper: &mut Mapper, serial: u32) -> Result<ArenaId> {
+        match mapper.captures.take_ended(serial) {
+            Some(arena) => Ok(arena),
+            None => self.recall(mapper, serial).map(|ended| ended.arena),
+        }
+    }
+
     /// The stream is captured no longer.
     fn recall(&self, mapper: &mut Mapper, serial: u32) -> Result<Capture> {
         let ended = mapper.captures.end(serial).ok_or(Error::NotCapturing { serial })?;
@@ -239,7 +247,11 @@ impl Engine {
         for capture in open {
             let serial = capture.serial();
             match capture_of(&self.origin, capture.clock.raw()) {
-                Ok(State::None) if capture.seen => drop(self.recall(mapper, serial)),
+                Ok(State::None) if capture.seen => {
+                    if let Ok(ended) = self.recall(mapper, serial) {
+                        mapper.captures.note_ended(&ended);
+                    }
+                }
                 Ok(State::None) => {}
                 Ok(_) => mapper.captures.confirm(serial),
                 Err(error) => tracing::debug!(%error, stream = serial, "a captured stream could not be asked"),

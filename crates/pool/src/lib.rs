@@ -5,10 +5,15 @@
 //! puts them under one lock; `clock` and `order` know the streams; `chain`, `space` and `budget` are what the
 //! `mapper` keeps; `candidate`, `planner` and `stitch` serve a miss; `engine` ties them together
 //! and `pool` is the face.
+//!
+//! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
+//! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
+//! sleeps. Content waits in a `backup`, on a `tray` or `disk`, which `stowage` deals out.
 #![deny(unsafe_code)]
 
 mod arena;
 mod backup;
+mod bed;
 mod budget;
 mod buffer;
 mod candidate;
@@ -46,6 +51,7 @@ mod miss;
 #[doc(hidden)]
 pub mod mutant;
 mod notice;
+mod operation;
 mod order;
 mod overrides;
 mod part;

@@ -1,10 +1,10 @@
 //! A right to read that is lent while content is copied away: the device that copies may have none. It
 //! copies nothing.
 
+use crate::bed::Bed;
 use crate::chain::Slot;
 use crate::error::Result;
 use crate::mapper::Mapper;
-use crate::sleep::Bed;
 use stitchpool_chunks::open;
 use stitchpool_driver::{Error, Grant, Rights};
 

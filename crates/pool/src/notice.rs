@@ -2,10 +2,10 @@
 //! held. Who moves memory calls it.
 
 use crate::arena::ArenaId;
+use crate::bed::slots_of;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::scope::Ground;
-use crate::sleep::slots_of;
 use stitchpool_chunks::Segment;
 
 impl Engine {

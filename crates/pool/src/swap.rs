@@ -3,13 +3,15 @@
 
 use crate::arena::Wakefulness;
 use crate::backup::Content;
+use crate::bed::Bed;
 use crate::chain::Slot;
 use crate::courier::{Courier, Load};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mapper::Mapper;
+use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
-use crate::sleep::{BATCH_BYTES, Bed, refuse_pinned};
+use crate::sleep::BATCH_BYTES;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
 use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, Link, Rights};

@@ -3,6 +3,7 @@
 
 use crate::arena::Wakefulness;
 use crate::backup::{Content, Store};
+use crate::bed::slots_of;
 use crate::chain::Slot;
 use crate::courier::{Courier, Load};
 use crate::engine::Engine;
@@ -11,7 +12,7 @@ use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::overrides::over;
 use crate::scope::{Ground, Scope};
-use crate::sleep::{BATCH_BYTES, slots_of};
+use crate::sleep::BATCH_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, memset, open, write};

@@ -9,6 +9,8 @@ use crate::mapper::Mapper;
 use crate::scope::Ground;
 use crate::unit::units_of;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use stitchpool_chunks::PhysicalHandle;
 use stitchpool_driver::{Address, DeviceId, RawStream};
 
 /// A slot whose memory is to leave it, and what is in use of it.
@@ -66,7 +68,7 @@ impl Engine {
         for heap in self.heaps_on(ground) {
             let core = heap.core.lock();
             let Some(tenant) = &core.tenant else { continue };
-            let stream = RawStream { device: tenant.clock.raw().device, value: 0 };
+            let stream = tenant.clock.default_stream();
             let mut runs: Vec<(u64, u64)> = core.blocks().map(|block| (block.start, block.end())).collect();
             runs.sort_unstable();
             used.insert(heap.index, (stream, tenant.grants.clone(), runs));
@@ -93,6 +95,24 @@ impl Engine {
             heap.note_asleep(bytes, 0);
         }
         Ok(())
+    }
+
+    /// Maps a handle into a bed whose slot sleeps.
+    pub(crate) fn stand(&self, mapper: &mut Mapper, bed: &Bed, handle: &Arc<PhysicalHandle>) -> Result<()> {
+        let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
+        let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
+        let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
+        let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
+        match chain.raise(bed.at, vec![handle.clone()], &grants) {
+            Ok(_) => {
+                heap.note_asleep(0, bed.bytes);
+                Ok(())
+            }
+            Err((error, stuck)) => {
+                mapper.note_unfilled(heap, stuck);
+                Err(error.into())
+            }
+        }
     }
 
     /// Lets go of sleeping slots all of whose blocks were freed meanwhile: their addresses and backups.

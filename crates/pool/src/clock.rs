@@ -88,6 +88,11 @@ impl Clock {
         self.raw
     }
 
+    /// The default stream of its device, which lives as long as the context: what moves content goes there.
+    pub(crate) const fn default_stream(&self) -> RawStream {
+        RawStream { device: self.raw.device, value: 0 }
+    }
+
     /// The epoch that a free of now belongs to.
     ///
     /// Sequentially consistent with `seal`: a free that reads an epoch before it is closed was

@@ -4,6 +4,7 @@ use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
 use crate::capture::Captures;
 use crate::clock::Clock;
+use crate::devices::distinct;
 use crate::doubt::Doubt;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
@@ -177,9 +178,7 @@ impl Engine {
         if bytes > BLOCK_BYTES_MAX {
             return Err(Error::InvalidSize { bytes: request.bytes, limit_bytes: BLOCK_BYTES_MAX });
         }
-        let mut readers = request.readers.clone();
-        readers.sort_unstable();
-        readers.dedup();
+        let readers = distinct(request.readers.iter().copied());
         let block_bytes = exact.then_some(bytes);
         if self.settings.ask_capture {
             self.follow_capture(&clock);

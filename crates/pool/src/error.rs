@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use stitchpool_driver::{Address, DeviceId, Trouble};
+use stitchpool_driver::{Address, DeviceId, ErrorKind, Trouble};
 
 /// A refusal of the pool.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -250,6 +250,17 @@ pub enum Error {
     /// The driver refused.
     #[error(transparent)]
     Driver(#[from] stitchpool_driver::Error),
+}
+
+impl Error {
+    /// Whether a device has not so much memory, or may not be asked for so much.
+    pub(crate) fn is_short(&self) -> bool {
+        match self {
+            Self::Limit { .. } => true,
+            Self::Driver(refusal) => refusal.kind == ErrorKind::OutOfMemory,
+            _ => false,
+        }
+    }
 }
 
 /// What the pool's calls return.

@@ -22,6 +22,7 @@ mod chain;
 mod check;
 mod clock;
 mod courier;
+mod devices;
 mod disk;
 mod doubt;
 mod engine;

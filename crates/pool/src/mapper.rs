@@ -19,8 +19,8 @@ use crate::tray::Trays;
 use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock, Vacancy};
-use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Verb};
+use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock, Vacancy, capture_of};
+use stitchpool_driver::{Address, Capture, DeviceId, Error, ErrorKind, Verb};
 
 /// The state that misses, trims and retirement change.
 #[derive(Debug)]
@@ -258,6 +258,21 @@ impl Mapper {
         }
         self.counts.released += 1;
         self.count_out(&handle);
+    }
+
+    /// A registered stream that is being captured, if one is. (Of a stream that was destroyed without a word the
+    /// driver knows nothing: it captures nothing either. A retired one may be destroyed: it is not asked for.)
+    pub(crate) fn captured(&self) -> Option<&Arc<Clock>> {
+        let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
+        self.clocks.values().find(|clock| !clock.is_retired() && capturing(clock.raw()))
+    }
+
+    /// A handle was created, and stands.
+    pub(crate) fn count_in(&mut self, device: DeviceId, bytes: u64) {
+        self.counts.created += 1;
+        if let Some(budget) = self.budgets.get_mut(&device) {
+            budget.created(bytes);
+        }
     }
 
     fn count_out(&mut self, handle: &PhysicalHandle) {

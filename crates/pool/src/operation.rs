@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::heap::{Core, Heap};
 use crate::mapper::Mapper;
 use crate::scope::{Ground, Scope};
+use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
-use stitchpool_chunks::{capture_of, synchronize};
-use stitchpool_driver::{Capture, DeviceId};
+use stitchpool_chunks::synchronize;
+use stitchpool_driver::DeviceId;
 
 impl Engine {
     /// Takes what of a scope is in state `from` for an operation, whole arenas where it names such; nothing is
@@ -87,16 +88,31 @@ impl Engine {
         held.map_or(Ok(()), |(address, holders)| Err(Error::Held { address, holders }))
     }
 
-    /// Refuses an operation while a registered stream is being captured. (Of a stream that was destroyed
-    /// without a word the driver knows nothing: it captures nothing either.)
+    /// Refuses an operation while a registered stream is being captured.
     pub(crate) fn refuse_captures(&self, mapper: &Mapper, operation: &'static str) -> Result<()> {
         mapper.captures.refuse(operation)?;
-        let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
-        // A retired stream may be destroyed: nobody may be asked about it.
-        match mapper.clocks.values().find(|clock| !clock.is_retired() && capturing(clock.raw())) {
+        match mapper.captured() {
             Some(clock) => Err(Error::Capturing { serial: clock.serial(), operation }),
             None => Ok(()),
         }
+    }
+
+    /// Waits for all that may use the ground, and proves under the lock that its memory may leave. Gives the
+    /// devices that were waited for.
+    pub(crate) fn clear(
+        &self,
+        ground: &Ground,
+        operation: &'static str,
+    ) -> Result<(MutexGuard<'_, Mapper>, Vec<DeviceId>)> {
+        let users = self.users_of(&self.mapper.lock(), ground);
+        self.await_all(&users)?;
+        let mut mapper = self.mapper.lock();
+        let users = self.users_of(&mapper, ground);
+        self.quiesce(&mut mapper, &users, operation)?;
+        // No lock was held while listeners were told and work was awaited.
+        self.refuse_held(ground)?;
+        refuse_pinned(&mapper, ground)?;
+        Ok((mapper, users))
     }
 
     /// Waits until all work of these devices is done, with no lock held: others go on meanwhile.

@@ -2,6 +2,7 @@
 //! range. It moves nothing.
 
 use crate::arena::{ArenaId, Wakefulness};
+use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
@@ -124,8 +125,6 @@ impl Engine {
         }
         // A view that is gone by now may have let others in: whoever has streams here is waited for.
         users.extend(mapper.clocks.values().map(|clock| clock.raw().device));
-        users.sort_unstable();
-        users.dedup();
-        users
+        distinct(users)
     }
 }

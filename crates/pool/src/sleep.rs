@@ -6,11 +6,11 @@ use crate::backup::{Backup, Content, Deposit, Store};
 use crate::bed::{Bed, slots_of};
 use crate::chain::Slot;
 use crate::courier::{Courier, Load, Milestone};
+use crate::devices::distinct;
 use crate::disk::DiskFile;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mapper::Mapper;
-use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
 use crate::tray::Tray;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,7 +47,7 @@ struct Batch {
 /// So much is copied while what was copied before is unmapped.
 pub(crate) const BATCH_BYTES: u64 = 256 << 20;
 /// How much goes to or from a file at a time.
-pub(crate) const FILE_PART_BYTES: u64 = 16 << 20;
+const FILE_PART_BYTES: u64 = 16 << 20;
 /// How long the driver is given to show memory as free.
 const VISIBLE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -63,14 +63,7 @@ impl Engine {
     }
 
     pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
-        let users = self.users_of(&self.mapper.lock(), ground);
-        self.await_all(&users)?;
-        let mut mapper = self.mapper.lock();
-        let users = self.users_of(&mapper, ground);
-        self.quiesce(&mut mapper, &users, "suspend")?;
-        // No lock was held while listeners were told and work was awaited.
-        self.refuse_held(ground)?;
-        refuse_pinned(&mapper, ground)?;
+        let (mut mapper, users) = self.clear(ground, "suspend")?;
         self.allow_backup(&mapper, ground, backup)?;
         let free_before = self.free_bytes(&mapper, ground);
         let held_before: u64 = mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum();
@@ -145,9 +138,7 @@ impl Engine {
             Backup::Host => DeviceId::HOST,
             Backup::Peer(device) => *device,
         };
-        let mut users: Vec<DeviceId> = beds.iter().map(|bed| bed.stream.device).collect();
-        users.sort_unstable();
-        users.dedup();
+        let users = distinct(beds.iter().map(|bed| bed.stream.device));
         let mut rack = Rack { place, users, trays: Vec::new(), used_bytes: 0, ahead_bytes: 0 };
         rack.ahead_bytes = beds.iter().flat_map(|bed| &bed.runs).map(|(start, end)| end - start).sum();
         let parts = beds.iter().map(|bed| rack.stow(mapper, bed)).collect::<Result<Vec<_>>>();
@@ -227,30 +218,19 @@ impl Engine {
     /// sleeping with its memory: nothing is lost, and a resume tries again.
     fn stand_up(&self, mapper: &mut Mapper, beds: &[Bed]) {
         for bed in beds {
-            let Some(heap) = self.registry.heap(bed.heap) else { continue };
-            let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
-            let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { continue };
-            let handle = match chain.slot_holding(bed.at) {
+            let handle = match mapper.slot_holding(bed.at.0) {
                 Some(Slot::Asleep { content: Content::Handle(handle), .. }) => handle.clone(),
                 _ => continue,
             };
-            let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
-            match chain.raise(bed.at, vec![handle], &grants) {
-                Ok(_) => heap.note_asleep(0, bed.bytes),
-                Err((error, stuck)) => {
-                    tracing::warn!(%error, at = %bed.at, "memory stays without rights: resume it");
-                    mapper.note_unfilled(heap, stuck);
-                }
+            if let Err(error) = self.stand(mapper, bed, &handle) {
+                tracing::warn!(%error, at = %bed.at, "memory stays without rights, or unmapped: resume it");
             }
         }
     }
 
     /// What the driver shows as free on the devices of a ground, those where asking makes no context.
     fn free_bytes(&self, mapper: &Mapper, ground: &Ground) -> BTreeMap<DeviceId, (u64, u64)> {
-        let mut devices: Vec<DeviceId> =
-            slots_of(mapper, ground).filter_map(|(_, slot)| Some(slot.current()?.device())).collect();
-        devices.sort_unstable();
-        devices.dedup();
+        let devices = distinct(slots_of(mapper, ground).filter_map(|(_, slot)| Some(slot.current()?.device())));
         let free = |device| Some((device, (mapper.device_free_bytes(device)?, mapper.held_bytes(device))));
         devices.into_iter().filter(|device| !device.is_host()).filter_map(free).collect()
     }

@@ -5,8 +5,8 @@ use crate::error::Result;
 use crate::mapper::Mapper;
 use crate::tray::{TRAY_BYTES, Tray};
 use std::sync::Arc;
-use stitchpool_chunks::{Piece, RangeSpec, StitchedRange, capture_of, synchronize};
-use stitchpool_driver::{Capture, DeviceId, Error, ErrorKind, Grant, HandleKind, Rights, Verb};
+use stitchpool_chunks::{Piece, RangeSpec, StitchedRange, synchronize};
+use stitchpool_driver::{DeviceId, Error, ErrorKind, Grant, HandleKind, Rights, Verb};
 
 impl Mapper {
     /// A tray on `device` for up to `bytes`, open to `users`: an idle one, else a new one.
@@ -86,8 +86,7 @@ impl Mapper {
         if self.doubt.devices.is_empty() {
             return Ok(());
         }
-        let capturing = |raw| capture_of(&self.origin, raw).is_ok_and(|capture| capture != Capture::None);
-        if let Some(clock) = self.clocks.values().find(|clock| capturing(clock.raw())) {
+        if let Some(clock) = self.captured() {
             let detail = format!("stream {} is being captured, and copies must be waited for first", clock.serial());
             return Err(Error::new(Verb::Synchronize, ErrorKind::Capture, detail));
         }

@@ -6,6 +6,7 @@ use crate::backup::Content;
 use crate::bed::Bed;
 use crate::chain::Slot;
 use crate::courier::{Courier, Load};
+use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::mapper::Mapper;
@@ -14,7 +15,7 @@ use crate::scope::{Ground, Scope};
 use crate::sleep::BATCH_BYTES;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
-use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, Link, Rights};
+use stitchpool_driver::{Address, DeviceId, Grant, HandleSpec, Link, Rights};
 
 /// What a migration has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,13 +49,7 @@ impl Engine {
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
-        let users = self.users_of(&self.mapper.lock(), ground);
-        self.await_all(&users)?;
-        let mut mapper = self.mapper.lock();
-        let users = self.users_of(&mapper, ground);
-        self.quiesce(&mut mapper, &users, "migrate")?;
-        self.refuse_held(ground)?;
-        refuse_pinned(&mapper, ground)?;
+        let (mut mapper, users) = self.clear(ground, "migrate")?;
         for &user in &users {
             if self.origin.driver().link(user, device)? == Link::None {
                 return Err(Error::Unreachable { reader: user, owner: device });
@@ -81,23 +76,11 @@ impl Engine {
     fn create_for(&self, mapper: &mut Mapper, beds: &[Bed], device: DeviceId) -> Result<Vec<Arc<PhysicalHandle>>> {
         let bytes: u64 = beds.iter().map(|bed| bed.bytes).sum();
         let kind = mapper.settings.kind;
-        let create = |mapper: &Mapper| -> Result<Vec<Arc<PhysicalHandle>>> {
+        self.trim_for(mapper, device, |mapper| {
             mapper.refuse_beyond_limit(device, bytes)?;
             let one = |bed: &Bed| PhysicalHandle::create(&self.origin, HandleSpec { device, bytes: bed.bytes, kind });
             Ok(beds.iter().map(one).collect::<std::result::Result<_, _>>()?)
-        };
-        let short = |error: &Error| match error {
-            Error::Limit { .. } => true,
-            Error::Driver(refusal) => refusal.kind == ErrorKind::OutOfMemory,
-            _ => false,
-        };
-        match create(mapper) {
-            Err(error) if short(&error) => {
-                self.relinquish(mapper, device);
-                create(mapper)
-            }
-            other => other,
-        }
+        })
     }
 
     /// Copies the beds' content to their new handles, batch after batch, through addresses that are kept for
@@ -172,24 +155,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Maps a handle into a bed whose slot sleeps.
-    fn stand(&self, mapper: &mut Mapper, bed: &Bed, handle: &Arc<PhysicalHandle>) -> Result<()> {
-        let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
-        let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
-        let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
-        let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
-        match chain.raise(bed.at, vec![handle.clone()], &grants) {
-            Ok(_) => {
-                heap.note_asleep(0, bed.bytes);
-                Ok(())
-            }
-            Err((error, stuck)) => {
-                mapper.note_unfilled(heap, stuck);
-                Err(error.into())
-            }
-        }
-    }
-
     /// Puts the old handle back. Where the driver refuses, the slot sleeps with it, and a resume tries again.
     fn restore(&self, mapper: &mut Mapper, Change { bed, old, .. }: &Change) {
         let stands =
@@ -224,8 +189,7 @@ impl Engine {
             users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
-        users.sort_unstable();
-        users.dedup();
+        let users = distinct(users);
         let both: Vec<&Ground> = grounds.iter().collect();
         self.with_notice(&both, || self.cross(one, other, &users))?;
         self.after_return(&self.segments_on(&both));
@@ -295,10 +259,7 @@ fn changes(mapper: &Mapper, beds: Vec<Bed>, handles: Vec<Arc<PhysicalHandle>>) -
 fn commit_move(mapper: &mut Mapper, changes: Vec<Change>, device: DeviceId) {
     for Change { bed, old, new } in changes {
         drop(new);
-        mapper.counts.created += 1;
-        if let Some(budget) = mapper.budgets.get_mut(&device) {
-            budget.created(bed.bytes);
-        }
+        mapper.count_in(device, bed.bytes);
         mapper.settle(old, false);
     }
 }

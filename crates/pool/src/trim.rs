@@ -2,6 +2,8 @@
 
 use crate::candidate::{Candidate, Wanted, candidates, fences};
 use crate::chain::Slot;
+use crate::engine::Engine;
+use crate::error::Result as PoolResult;
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::unit::units_of;
@@ -16,6 +18,35 @@ pub struct Trimmed {
     pub waiting_bytes: u64,
     /// The driver's first refusal, if there was one; what it refused is still the pool's.
     pub refusal: Option<Error>,
+}
+
+impl Engine {
+    /// Does what needs memory of a device; where that is short, once more after all that nobody uses there was
+    /// given back.
+    pub(crate) fn trim_for<T>(
+        &self,
+        mapper: &mut Mapper,
+        device: DeviceId,
+        act: impl Fn(&Mapper) -> PoolResult<T>,
+    ) -> PoolResult<T> {
+        match act(mapper) {
+            Err(error) if error.is_short() => {
+                self.relinquish(mapper, device);
+                act(mapper)
+            }
+            other => other,
+        }
+    }
+
+    /// Gives the driver all that nobody uses on a device.
+    fn relinquish(&self, mapper: &mut Mapper, device: DeviceId) {
+        self.seal_all(mapper);
+        mapper.poll_clocks();
+        mapper.drop_idle_trays(Some(device));
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let trimmed = mapper.trim(&heaps, |mapper, other| if other == device { 0 } else { mapper.held_bytes(other) });
+        tracing::debug!(?trimmed, "gave back what was idle, to make room");
+    }
 }
 
 impl Mapper {

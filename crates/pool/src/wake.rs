@@ -6,6 +6,7 @@ use crate::backup::{Content, Store};
 use crate::bed::slots_of;
 use crate::chain::Slot;
 use crate::courier::{Courier, Load};
+use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
@@ -16,7 +17,7 @@ use crate::sleep::BATCH_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, memset, open, write};
-use stitchpool_driver::{Address, DeviceId, ErrorKind, Grant, HandleSpec, RawStream, Rights};
+use stitchpool_driver::{Address, DeviceId, Grant, HandleSpec, RawStream, Rights};
 
 /// What a resume has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,7 +32,7 @@ pub struct Resumed {
 
 /// A sleeping slot that shall wake.
 #[derive(Clone, Debug)]
-struct Bed {
+struct Sleeper {
     heap: u32,
     at: Address,
     bytes: u64,
@@ -40,7 +41,7 @@ struct Bed {
     grants: Arc<[Grant]>,
 }
 
-impl Bed {
+impl Sleeper {
     /// Who gets rights while it is filled: whoever fills it may write, whatever it may do later.
     fn filling_grants(&self) -> Vec<Grant> {
         over(&self.grants, &[Grant { device: self.stream.device, rights: Rights::ReadWrite }])
@@ -67,14 +68,14 @@ struct Incoming {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     /// It waited in the slot.
-    Bed,
+    Slot,
     Stock,
     Created,
 }
 
 /// A bed that is mapped again, with what it held before.
 struct Risen {
-    bed: Bed,
+    bed: Sleeper,
     source: Source,
     content: Content,
 }
@@ -122,11 +123,11 @@ impl Engine {
 
     /// The slots that shall wake, in address order: those asleep, and those that an earlier resume could
     /// neither fill nor lay back. An arena that wakes leaves alone what was put out of it while memory was short.
-    fn sleeping(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
+    fn sleeping(&self, mapper: &Mapper, ground: &Ground) -> Vec<Sleeper> {
         let mut owners: BTreeMap<u32, (RawStream, Arc<[Grant]>)> = BTreeMap::new();
         for heap in self.heaps_on(ground) {
             if let Some(tenant) = &heap.core.lock().tenant {
-                let stream = RawStream { device: tenant.clock.raw().device, value: 0 };
+                let stream = tenant.clock.default_stream();
                 owners.insert(heap.index, (stream, tenant.grants.clone()));
             }
         }
@@ -139,88 +140,63 @@ impl Engine {
                 return None;
             }
             let grants = chain.grants_at(slot.at(), grants);
-            Some(Bed { heap, at: slot.at(), bytes: slot.bytes(), device: *device, stream, grants })
+            Some(Sleeper { heap, at: slot.at(), bytes: slot.bytes(), device: *device, stream, grants })
         });
         beds.collect()
     }
 
     /// A handle for each bed, or none at all.
-    fn provide(&self, mapper: &mut Mapper, beds: &[Bed]) -> Result<Vec<Incoming>> {
+    fn provide(&self, mapper: &mut Mapper, beds: &[Sleeper]) -> Result<Vec<Incoming>> {
         let mut provided = Vec::with_capacity(beds.len());
+        let mut created_bytes: BTreeMap<DeviceId, u64> = BTreeMap::new();
         for bed in beds {
-            match self.provide_one(mapper, bed, &provided) {
-                Ok(incoming) => provided.push(incoming),
+            let ahead_bytes = created_bytes.entry(bed.device).or_default();
+            match self.provide_one(mapper, bed, *ahead_bytes) {
+                Ok(incoming) => {
+                    if incoming.source == Source::Created {
+                        *ahead_bytes += bed.bytes;
+                    }
+                    provided.push(incoming);
+                }
                 Err(error) => {
-                    let created = |incoming: &Incoming| match incoming.source {
-                        Source::Created => incoming.handle.bytes(),
-                        Source::Bed | Source::Stock => 0,
-                    };
-                    let found_bytes: u64 = provided.iter().map(created).sum();
                     give_back(mapper, provided);
-                    return Err(self.resume_shortage(mapper, beds, found_bytes, error));
+                    return Err(self.resume_shortage(mapper, beds, created_bytes.values().sum(), error));
                 }
             }
         }
         Ok(provided)
     }
 
-    fn provide_one(&self, mapper: &mut Mapper, bed: &Bed, provided: &[Incoming]) -> Result<Incoming> {
+    /// A handle for one bed, of whose device `ahead_bytes` were created for others already.
+    fn provide_one(&self, mapper: &mut Mapper, bed: &Sleeper, ahead_bytes: u64) -> Result<Incoming> {
         let waiting = match mapper.slot_holding(bed.at.0) {
             Some(Slot::Asleep { content: Content::Handle(handle), .. }) => Some(handle.clone()),
             _ => None,
         };
         if let Some(handle) = waiting {
-            return Ok(Incoming { handle, source: Source::Bed });
+            return Ok(Incoming { handle, source: Source::Slot });
         }
         let kind = mapper.settings.kind;
         if let Some(handle) = mapper.stock.take(bed.device, kind, bed.bytes) {
             return Ok(Incoming { handle, source: Source::Stock });
         }
-        let on_device =
-            |incoming: &&Incoming| incoming.source == Source::Created && incoming.handle.device() == bed.device;
-        let ahead_bytes: u64 = provided.iter().filter(on_device).map(|incoming| incoming.handle.bytes()).sum();
-        let create = |mapper: &Mapper| -> Result<Arc<PhysicalHandle>> {
+        let handle = self.trim_for(mapper, bed.device, |mapper| {
             mapper.refuse_beyond_limit(bed.device, ahead_bytes + bed.bytes)?;
             let spec = HandleSpec { device: bed.device, bytes: bed.bytes, kind };
             Ok(PhysicalHandle::create(&mapper.origin, spec)?)
-        };
-        let created = match create(mapper) {
-            Err(Error::Limit { .. }) => Err(()),
-            Err(Error::Driver(error)) if error.kind == ErrorKind::OutOfMemory => Err(()),
-            other => Ok(other?),
-        };
-        let handle = match created {
-            Ok(handle) => handle,
-            // What the pool does not need itself comes first.
-            Err(()) => {
-                self.relinquish(mapper, bed.device);
-                create(mapper)?
-            }
-        };
+        })?;
         Ok(Incoming { handle, source: Source::Created })
     }
 
-    /// Gives the driver all that nobody uses on a device.
-    pub(crate) fn relinquish(&self, mapper: &mut Mapper, device: DeviceId) {
-        self.seal_all(mapper);
-        mapper.poll_clocks();
-        mapper.drop_idle_trays(Some(device));
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let trimmed = mapper.trim(&heaps, |mapper, other| if other == device { 0 } else { mapper.held_bytes(other) });
-        tracing::debug!(?trimmed, "gave back what was idle, for a resume");
-    }
-
     /// Out of memory is told as for any request.
-    fn resume_shortage(&self, mapper: &Mapper, beds: &[Bed], found_bytes: u64, error: Error) -> Error {
+    fn resume_shortage(&self, mapper: &Mapper, beds: &[Sleeper], found_bytes: u64, error: Error) -> Error {
         let refusal = match error {
-            Error::Driver(refusal) if refusal.kind == ErrorKind::OutOfMemory => Some(refusal),
-            Error::Limit { .. } => None,
-            other => return other,
+            error if !error.is_short() => return error,
+            Error::Driver(refusal) => Some(refusal),
+            _ => None,
         };
         let asked_bytes: u64 = beds.iter().map(|bed| bed.bytes).sum();
-        let mut devices: Vec<DeviceId> = beds.iter().map(|bed| bed.device).collect();
-        devices.sort_unstable();
-        devices.dedup();
+        let devices = distinct(beds.iter().map(|bed| bed.device));
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
         Error::OutOfMemory(Box::new(Shortage {
             asked_bytes,
@@ -261,10 +237,10 @@ impl Engine {
         let (Some(tenant), Some(mapping)) = (tenant, mapper.slot_holding(at.0).and_then(Slot::current)) else {
             return Ok(0);
         };
-        let stream = RawStream { device: tenant.clock.raw().device, value: 0 };
+        let stream = tenant.clock.default_stream();
         let (bytes, device) = (mapping.bytes(), mapping.device());
         let grants = mapper.chain_holding(at.0).map_or_else(Arc::default, |chain| chain.grants_at(at, &tenant.grants));
-        let bed = Bed { heap, at, bytes, device, stream, grants };
+        let bed = Sleeper { heap, at, bytes, device, stream, grants };
         open([mapping], &bed.filling_grants())?;
         let mut courier = Courier::new(&self.origin);
         let restored_bytes = self.fill(&mut courier, &bed, content)?;
@@ -277,7 +253,7 @@ impl Engine {
     fn raise_and_fill(
         &self,
         mapper: &mut Mapper,
-        beds: Vec<Bed>,
+        beds: Vec<Sleeper>,
         handles: Vec<Incoming>,
         risen: &mut Vec<Risen>,
     ) -> Result<u64> {
@@ -319,7 +295,7 @@ impl Engine {
     }
 
     /// Maps one run of neighbours.
-    fn raise(&self, mapper: &mut Mapper, run: Vec<(Bed, Incoming)>, risen: &mut Vec<Risen>) -> Result<()> {
+    fn raise(&self, mapper: &mut Mapper, run: Vec<(Sleeper, Incoming)>, risen: &mut Vec<Risen>) -> Result<()> {
         let (at, grants) = (run[0].0.at, run[0].0.filling_grants());
         let handles = run.iter().map(|(_, incoming)| incoming.handle.clone()).collect();
         let raised = match mapper.chain_holding_mut(at.0) {
@@ -352,7 +328,7 @@ impl Engine {
     }
 
     /// Queues what brings a bed's content back, or does it at once where it lies in a file.
-    fn fill(&self, courier: &mut Courier<'_>, bed: &Bed, content: &Content) -> Result<u64> {
+    fn fill(&self, courier: &mut Courier<'_>, bed: &Sleeper, content: &Content) -> Result<u64> {
         let parts = match content {
             Content::Handle(_) => return Ok(0),
             Content::Discarded => {
@@ -384,9 +360,7 @@ impl Engine {
     /// Undoes a resume: every bed sleeps again with what it held. One that the driver would not unmap keeps
     /// its memory; what it held is kept for the next resume.
     fn lay_back(&self, mapper: &mut Mapper, risen: Vec<Risen>) {
-        let mut users: Vec<DeviceId> = risen.iter().map(|risen| risen.bed.stream.device).collect();
-        users.sort_unstable();
-        users.dedup();
+        let users = distinct(risen.iter().map(|risen| risen.bed.stream.device));
         let quiet = self.await_copies(&users);
         if !quiet {
             mapper.doubt.take(&users, Vec::new());
@@ -409,7 +383,7 @@ impl Engine {
 }
 
 /// Whether `next` continues `last` in the same chain with the same rights.
-fn follows(last: &Bed, next: &Bed) -> bool {
+fn follows(last: &Sleeper, next: &Sleeper) -> bool {
     last.heap == next.heap && last.at + last.bytes == next.at && last.grants == next.grants
 }
 
@@ -439,12 +413,8 @@ fn commit(mapper: &mut Mapper, risen: Vec<Risen>) -> u64 {
 
 /// Counts a handle that was created for a bed.
 fn book(mapper: &mut Mapper, source: Source, device: DeviceId, bytes: u64) {
-    if source != Source::Created {
-        return;
-    }
-    mapper.counts.created += 1;
-    if let Some(budget) = mapper.budgets.get_mut(&device) {
-        budget.created(bytes);
+    if source == Source::Created {
+        mapper.count_in(device, bytes);
     }
 }
 

@@ -66,12 +66,13 @@ impl Rig {
         assert_eq!((tally.wrong_bytes, tally.faults), (0, Vec::new()));
     }
 
-    // SAFETY of both: the stream lives, and the blocks are awake and open to its device.
     fn fill(&self) {
+        // SAFETY: the stream lives, and the blocks are awake and open to its device.
         self.each(|stream, at, bytes, seed| unsafe { self.host.fill(stream, at, bytes, seed) }.unwrap());
     }
 
     fn verify(&self) {
+        // SAFETY: as above.
         self.each(|stream, at, bytes, seed| unsafe { self.host.verify(stream, at, bytes, seed) }.unwrap());
     }
 

@@ -8,7 +8,8 @@
 //!
 //! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
 //! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
-//! sleeps. Content waits in a `backup`, on a `tray` or `disk`, which `stowage` deals out.
+//! sleeps. Content on its way out is `freight`, put on a `rack` of `tray`s, which `stowage` deals out, or on `disk`;
+//! it waits in a `backup`. A `sleeper` gets an `incoming` handle and has `risen`.
 #![deny(unsafe_code)]
 
 mod arena;

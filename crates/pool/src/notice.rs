@@ -11,8 +11,8 @@ use stitchpool_chunks::Segment;
 
 impl Engine {
     /// Does something that takes memory from the slots of some grounds, which `close` took for it, and opens
-    /// them again: in state `to` if it went well. Listeners are told before, and after of what stands there
-    /// again; by then it is open, so that they may use it.
+    /// them again: in state `to` if it went well. Listeners are told before; and after, of what stands there then,
+    /// which may be other memory. By then it is open, so that they may use it.
     pub(crate) fn with_notice<T>(
         &self,
         grounds: &[&Ground],

@@ -291,8 +291,9 @@ impl Pool {
     }
 
     /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
-    /// devices and with the same bytes. A second resume does nothing and says so. What is short is taken from
-    /// [evictable](Self::set_evictable) blocks; an arena comes back without its blocks that were evicted.
+    /// devices and with the same bytes. A second resume does nothing and says so. Where memory is short, work that
+    /// still uses freed memory is waited for, each stream for the setting's `wait_max` at most, and then
+    /// [evictable](Self::set_evictable) blocks go out; an arena comes back without its blocks that were evicted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with

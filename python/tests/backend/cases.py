@@ -390,6 +390,36 @@ def arenas_sleep_and_wake_with_their_tensors():
         raise AssertionError("an arena that nobody has made")
 
 
+def f58_generation_and_training_take_turns():
+    """Either side needs more than half of the device; whoever does not run sleeps."""
+    plug, p = sharing(), start(capacity_bytes=64 * MIB)
+    if plug is None:
+        return
+    with plug.arena("training"):
+        state = [p.alloc(size) for size in (9 * MIB, 7 * MIB + 512, 13 * MIB, 700, 11 * MIB)]
+    write(state[0], 9 * MIB, 1)
+    with plug.arena("generation"):
+        assert p.alloc(40 * MIB) is None, "there is no room for both"
+    held = set()
+    for cycle in range(30):
+        plug.suspend("training")
+        with plug.arena("generation"):
+            cache = [p.alloc((17 + cycle % 7) * (MIB // 8) * 3) for _ in range(6)]
+        assert all(cache)
+        for block in cache:
+            p.free(block)
+        torch._C._cuda_emptyCache()
+        plug.resume("training")
+        assert reads(state[0], 9 * MIB, 1)
+        activations = [p.alloc((2 + cycle % 3) * MIB) for _ in range(4)]
+        assert all(activations)
+        for block in activations:
+            p.free(block)
+        torch._C._cuda_emptyCache()
+        held.add(current(p.stats(), "reserved_bytes"))
+    assert len(held) == 1, f"a cycle leaves nothing behind: {held}"
+
+
 def a_graph_in_an_arena_keeps_its_own_memory():
     plug, p = sharing(), start()
     if plug is None:

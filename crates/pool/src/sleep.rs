@@ -43,14 +43,18 @@ impl Engine {
         let shown = self.shown(&mapper, ground);
         let held = |mapper: &Mapper| mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum::<u64>();
         let held_before = held(&mapper);
-        self.release_idle(&mut mapper, ground)?;
-        let beds = self.beds(&mapper, ground);
+        let idle = self.idle_slots(&mapper, ground);
+        let mut beds = self.beds(&mapper, ground);
+        beds.retain(|bed| !idle.contains_key(&bed.at));
         if *backup != Backup::Discard {
             mapper.lend(&beds)?;
         }
         let mut freight = Freight { beds, ..Freight::default() };
-        let loaded = self.load(&mut mapper, &mut freight, backup);
-        if let Err(error) = loaded.and_then(|()| self.lay_down(&mut mapper, &mut freight)) {
+        let emptied = self
+            .load(&mut mapper, &mut freight, backup)
+            .and_then(|()| self.release_idle(&mut mapper, idle))
+            .and_then(|()| self.lay_down(&mut mapper, &mut freight));
+        if let Err(error) = emptied {
             self.undo_sleep(&mut mapper, ground, &users, freight);
             return Err(error);
         }

@@ -46,9 +46,6 @@ impl Engine {
         let idle = self.idle_slots(&mapper, ground);
         let mut beds = self.beds(&mapper, ground);
         beds.retain(|bed| !idle.contains_key(&bed.at));
-        if *backup != Backup::Discard {
-            mapper.lend(&beds)?;
-        }
         let mut freight = Freight { beds, ..Freight::default() };
         let emptied = self
             .load(&mut mapper, &mut freight, backup)
@@ -105,12 +102,12 @@ impl Engine {
     /// the driver gets other memory. What cannot be undone goes on sleeping: nothing is lost, and a resume
     /// tries again.
     fn undo_sleep(&self, mapper: &mut Mapper, ground: &Ground, users: &[DeviceId], freight: Freight) {
-        let Freight { beds, contents, trays, .. } = freight;
+        let Freight { beds, lent, contents, trays, .. } = freight;
         // Copies may still be reading what is mapped, and writing trays.
         let quiet = self.await_copies(users);
         self.stand_up(mapper, &beds);
         self.rouse_again(mapper, ground, &beds);
-        mapper.take_back(&beds);
+        mapper.take_back(&beds[..lent]);
         drop(contents);
         if quiet {
             mapper.put_trays(trays);

@@ -68,12 +68,18 @@ impl Rig {
 
     fn fill(&self) {
         // SAFETY: the stream lives, and the blocks are awake and open to its device.
-        self.each(|stream, at, bytes, seed| unsafe { self.host.fill(stream, at, bytes, seed) }.unwrap());
+        self.each(|stream, at, bytes, seed| {
+            // SAFETY: the stream lives, and the blocks are awake and open to its device.
+            unsafe { self.host.fill(stream, at, bytes, seed) }.unwrap();
+        });
     }
 
     fn verify(&self) {
         // SAFETY: as above.
-        self.each(|stream, at, bytes, seed| unsafe { self.host.verify(stream, at, bytes, seed) }.unwrap());
+        self.each(|stream, at, bytes, seed| {
+            // SAFETY: the stream lives, and the blocks are awake and open to its device.
+            unsafe { self.host.verify(stream, at, bytes, seed) }.unwrap();
+        });
     }
 
     fn suspend(&self, backup: &Backup) -> Course {

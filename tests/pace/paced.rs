@@ -2,12 +2,11 @@
 //! priced at, copies follow each other on one link, and waits last until they are done.
 
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stitchpool::driver::{
     Address, Capture, CostTable, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link,
-    Metered, RawEvent, RawHandle, RawStream, Result, Verb,
+    Metered, RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
 };
 
 /// What the link needs between two copies, in microseconds.
@@ -221,12 +220,12 @@ impl Driver for Paced {
         Ok(())
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle) }
+        unsafe { self.driver.export(handle, kind) }
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.import(descriptor, spec)
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
+        self.driver.import(shareable, spec)
     }
 }

@@ -163,7 +163,9 @@ impl Driver for Paced {
 
     unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.is_done(event) }
+        let done = unsafe { self.driver.is_done(event) }?;
+        let course = self.course.lock().unwrap();
+        Ok(done && course.events_us.get(&event.value).is_none_or(|&done_us| done_us <= self.clock_us(&course)))
     }
 
     unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {

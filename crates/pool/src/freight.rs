@@ -23,6 +23,8 @@ use stitchpool_driver::{Address, DeviceId};
 #[derive(Debug, Default)]
 pub(crate) struct Freight {
     pub(crate) beds: Vec<Bed>,
+    /// So many of them, the first, may be read by whoever copies.
+    pub(crate) lent: usize,
     /// What they will hold, from the first on whose handle has not gone yet.
     pub(crate) contents: VecDeque<Content>,
     /// In the order of the beds, all of them iff everything was queued.
@@ -52,7 +54,7 @@ impl Engine {
                 freight.batches.push_back(Batch { beds: 0..freight.beds.len(), copied: Milestone::default() });
                 return Ok(());
             }
-            Backup::Disk(directory) => return self.load_file(freight, directory),
+            Backup::Disk(directory) => return self.load_file(mapper, freight, directory),
             Backup::Host => DeviceId::HOST,
             Backup::Peer(device) => *device,
         };
@@ -63,7 +65,7 @@ impl Engine {
     }
 
     fn load_trays(&self, mapper: &mut Mapper, freight: &mut Freight, rack: &mut Rack) -> Result<()> {
-        let Freight { beds, contents, batches, bytes: all_bytes, .. } = freight;
+        let Freight { beds, lent, contents, batches, bytes: all_bytes, .. } = freight;
         let mut stowed = VecDeque::new();
         if rack.looks_short(mapper) {
             // If it is, that is known before anything is copied.
@@ -75,6 +77,8 @@ impl Engine {
         let mut first = 0;
         while first < beds.len() {
             let last = first + next_batch(beds[first..].iter().map(|bed| bed.bytes));
+            mapper.lend(&beds[first..last])?;
+            *lent = last;
             for bed in &beds[first..last] {
                 let parts = stowed.pop_front().map_or_else(|| rack.stow(mapper, bed), Ok)?;
                 for part in &parts {
@@ -93,7 +97,9 @@ impl Engine {
         Ok(())
     }
 
-    fn load_file(&self, freight: &mut Freight, directory: &Path) -> Result<()> {
+    fn load_file(&self, mapper: &mut Mapper, freight: &mut Freight, directory: &Path) -> Result<()> {
+        mapper.lend(&freight.beds)?;
+        freight.lent = freight.beds.len();
         let (file, mut open) = DiskFile::create(directory)?;
         let file = Arc::new(file);
         for bed in &freight.beds {

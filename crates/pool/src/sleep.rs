@@ -41,14 +41,15 @@ impl Engine {
         let shown = self.shown(&mapper, ground);
         let held = |mapper: &Mapper| mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum::<u64>();
         let held_before = held(&mapper);
-        self.release_idle(&mut mapper, ground)?;
-        let beds = self.beds(&mapper, ground);
-        if *backup != Backup::Discard {
-            mapper.lend(&beds)?;
-        }
+        let idle = self.idle_slots(&mapper, ground);
+        let mut beds = self.beds(&mapper, ground);
+        beds.retain(|bed| !idle.contains_key(&bed.at));
         let mut freight = Freight { beds, ..Freight::default() };
-        let loaded = self.load(&mut mapper, &mut freight, backup);
-        if let Err(error) = loaded.and_then(|()| self.lay_down(&mut mapper, &mut freight)) {
+        let emptied = self
+            .load(&mut mapper, &mut freight, backup)
+            .and_then(|()| self.release_idle(&mut mapper, idle))
+            .and_then(|()| self.lay_down(&mut mapper, &mut freight));
+        if let Err(error) = emptied {
             self.undo_sleep(&mut mapper, ground, &users, freight);
             return Err(error);
         }
@@ -99,12 +100,12 @@ impl Engine {
     /// the driver gets other memory. What cannot be undone goes on sleeping: nothing is lost, and a resume
     /// tries again.
     fn undo_sleep(&self, mapper: &mut Mapper, ground: &Ground, users: &[DeviceId], freight: Freight) {
-        let Freight { beds, contents, trays, .. } = freight;
+        let Freight { beds, lent, contents, trays, .. } = freight;
         // Copies may still be reading what is mapped, and writing trays.
         let quiet = self.await_copies(users);
         self.stand_up(mapper, &beds);
         self.rouse_again(mapper, ground, &beds);
-        mapper.take_back(&beds);
+        mapper.take_back(&beds[..lent]);
         drop(contents);
         if quiet {
             mapper.put_trays(trays);

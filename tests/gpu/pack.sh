@@ -21,7 +21,9 @@ cargo build --release --quiet -p stitchpool --examples
 for example in two_devices tensor_parallel read_only oversubscribe; do
     [ ! -x "$target/release/examples/$example" ] || cp "$target/release/examples/$example" "$folder/"
 done
-for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe; do
+cargo build --release --quiet -p stitchpool-cudarc --example saxpy
+cp "$target/release/examples/saxpy" "$folder/"
+for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe saxpy; do
     [ ! -e "$folder/$built" ] || strip "$folder/$built"
 done
 ls -l "$folder"

@@ -10,6 +10,7 @@ mod growable;
 mod held;
 mod lease;
 mod listener;
+mod makes;
 mod options;
 mod pin;
 mod placement;

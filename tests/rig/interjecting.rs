@@ -2,12 +2,11 @@
 //! just then.
 
 use std::fmt;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stitchpool::driver::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link, RawEvent,
-    RawHandle, RawStream, Result,
+    RawHandle, RawStream, Result, Shareable,
 };
 
 type Interjection = Box<dyn FnOnce() + Send>;
@@ -158,12 +157,12 @@ impl Driver for Interjecting {
         unsafe { self.driver.synchronize(device) }
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle) }
+        unsafe { self.driver.export(handle, kind) }
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.import(descriptor, spec)
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
+        self.driver.import(shareable, spec)
     }
 }

@@ -28,6 +28,7 @@ mod status;
 mod table;
 
 pub use boundary::{DriverHandle, GrowableHandle, LeaseHandle, ListenerHandle, PinHandle, PoolHandle, ViewHandle};
+pub use open_driver::OpenDriver;
 pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;
 pub use shared_pool::{SharedPool, device_of, number_of};

@@ -2,7 +2,7 @@
 
 use crate::{Origin, Quarantined, QuarantinedKind};
 use std::sync::Arc;
-use stitchpool_driver::{DeviceId, Error, HandleKind, HandleSpec, RawHandle, Result};
+use stitchpool_driver::{DeviceId, Error, HandleKind, HandleSpec, RawHandle, Result, Shareable};
 
 /// Physical memory of one device: the atom of map, unmap, rights and sharing.
 ///
@@ -24,6 +24,26 @@ impl PhysicalHandle {
         let raw = origin.driver().create(spec)?;
         tracing::trace!(device = %spec.device, bytes = spec.bytes, "created a handle");
         Ok(Arc::new(Self { origin: origin.clone(), raw, spec }))
+    }
+
+    /// Takes a handle for memory that another owner exported, here or in another process. The memory is
+    /// that owner's as well: it lives until both are gone.
+    ///
+    /// # Errors
+    /// The driver's, unchanged.
+    pub fn import(origin: &Arc<Origin>, shareable: &Shareable, spec: HandleSpec) -> Result<Arc<Self>> {
+        let raw = origin.driver().import(shareable, spec)?;
+        tracing::trace!(device = %spec.device, bytes = spec.bytes, "imported a handle");
+        Ok(Arc::new(Self { origin: origin.clone(), raw, spec }))
+    }
+
+    /// What stands for it outside this process, as the kind that it was created as.
+    ///
+    /// # Errors
+    /// The driver's, unchanged: a private handle does not leave.
+    pub fn export(&self) -> Result<Shareable> {
+        // SAFETY: this owner keeps `raw` alive over the call.
+        unsafe { self.origin.driver().export(self.raw, self.spec.kind) }
     }
 
     /// Where the memory lies.
@@ -67,7 +87,7 @@ impl PhysicalHandle {
 
 impl Drop for PhysicalHandle {
     fn drop(&mut self) {
-        // SAFETY: `raw` was created by this driver, and only this owner, which ends here, names it.
+        // SAFETY: `raw` was created or imported by this driver, and only this owner, which ends here, names it.
         if let Err(error) = unsafe { self.origin.driver().release(self.raw) } {
             self.quarantine(error);
         }

@@ -154,9 +154,5 @@ pub fn pass_round(origin: &Arc<Origin>, device: DeviceId) -> Result<()> {
     let (driver, kind) = (origin.driver(), HandleKind::FileDescriptor);
     let spec = HandleSpec { device, bytes: driver.granularity(device, kind)?, kind };
     let handle = PhysicalHandle::create(origin, spec)?;
-    // SAFETY: `handle` keeps the raw handle alive over the call.
-    let descriptor = unsafe { driver.export(handle.raw()) }?;
-    let imported = driver.import(std::os::fd::AsFd::as_fd(&descriptor), spec)?;
-    // SAFETY: `imported` was just imported, and nobody else knows it.
-    unsafe { driver.release(imported) }
+    PhysicalHandle::import(origin, &handle.export()?, spec).map(drop)
 }

@@ -21,7 +21,7 @@ mod workshop;
 
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Rights, Trouble, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Rights, Shareable, Trouble, Verb,
 };
 use capture_mode::Relaxed;
 use context::Entered;
@@ -31,7 +31,6 @@ use failure::call;
 use identities::Identities;
 use place::Place;
 use std::fmt;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stitchpool_cuda_sys::{CU_MEM_ALLOC_GRANULARITY_MINIMUM, Cuda, OpenError};
@@ -302,14 +301,14 @@ impl Driver for CudaDriver {
         unsafe { entered.synchronize() }.map_err(|error| error.on(device))
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         // SAFETY: the caller answers for `handle`.
-        unsafe { handle_kind::export(&self.cuda, handle) }
+        unsafe { handle_kind::export(&self.cuda, handle, kind) }
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
         self.check(Verb::Import, spec.device)
-            .and_then(|()| handle_kind::import(&self.cuda, descriptor, spec))
+            .and_then(|()| handle_kind::import(&self.cuda, shareable, spec))
             .map_err(|error| error.on(spec.device).of(spec.bytes))
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Grant, HandleKind, HandleSpec, Link, RawEvent, RawHandle,
-    RawStream, Result,
+    RawStream, Result, Shareable,
 };
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// What the pool needs of a driver. Each verb does one thing now: it retries nothing, caches
@@ -149,13 +148,14 @@ pub trait Driver: Send + Sync + std::fmt::Debug {
     /// - No stream of the device is being captured: the driver would refuse, and the capture be broken.
     unsafe fn synchronize(&self, device: DeviceId) -> Result<()>;
 
-    /// A file descriptor for a handle of kind [`HandleKind::FileDescriptor`].
+    /// What stands for a handle outside this process, in the form of its `kind`. A handle that was created
+    /// as another kind is refused, and so is `Private`.
     ///
     /// # Safety
     /// - `handle` is live.
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd>;
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable>;
 
     /// A handle for memory that another process (or this one) exported. It counts against no limit
     /// of this process; the memory lives until every process has released it.
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle>;
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle>;
 }

@@ -2,10 +2,9 @@
 
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
 };
 use parking_lot::Mutex;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -252,14 +251,14 @@ impl Driver for Faulty {
         unsafe { self.driver.synchronize(device) }
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         self.meet(Verb::Export)?;
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle) }
+        unsafe { self.driver.export(handle, kind) }
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
         self.meet(Verb::Import)?;
-        self.driver.import(descriptor, spec)
+        self.driver.import(shareable, spec)
     }
 }

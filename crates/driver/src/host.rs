@@ -9,6 +9,7 @@ mod ballast;
 mod books;
 mod capture;
 mod config;
+mod fabric;
 mod hand;
 mod kernels;
 mod lane;

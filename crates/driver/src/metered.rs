@@ -4,10 +4,9 @@ mod track;
 
 use crate::{
     Address, Capture, CostTable, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link,
-    RawEvent, RawHandle, RawStream, Result, Verb,
+    RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
 };
 use parking_lot::Mutex;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -303,15 +302,15 @@ impl Driver for Metered {
         self.meter_fixed(Verb::Synchronize, |driver| unsafe { driver.synchronize(device) })
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         // SAFETY: the caller keeps this verb's conditions.
-        self.meter_fixed(Verb::Export, |driver| unsafe { driver.export(handle) })
+        self.meter_fixed(Verb::Export, |driver| unsafe { driver.export(handle, kind) })
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
         self.meter(
             Verb::Import,
-            |driver| driver.import(descriptor, spec),
+            |driver| driver.import(shareable, spec),
             |track, table, &handle| {
                 track.imported(handle, spec.bytes);
                 table.fixed_us(Verb::Import)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use stitchpool_driver::host::{HostConfig, HostDriver};
 use stitchpool_driver::{
     Address, CostTable, DeviceId, Driver, ErrorKind, Faulty, Grant, HandleKind, HandleSpec, Metered, RawHandle,
-    RawStream, Rights, Verb,
+    RawStream, Rights, Shareable, Verb,
 };
 
 const FIRST: DeviceId = DeviceId(0);
@@ -71,7 +71,7 @@ fn every_verb_can_be_made_to_fail() {
     let faulty = Faulty::new(host());
     faulty.fail_all_from(1, ErrorKind::Unknown);
     let (at, event) = (Address(0), stitchpool_driver::RawEvent { device: FIRST, value: 1 });
-    let descriptor = std::io::pipe().unwrap().0;
+    let descriptor = std::io::pipe().unwrap().0.into();
     // SAFETY: no call reaches the driver.
     unsafe {
         assert!(faulty.devices().is_err() && faulty.memory(FIRST).is_err() && faulty.link(FIRST, FIRST).is_err());
@@ -85,8 +85,8 @@ fn every_verb_can_be_made_to_fail() {
         assert!(faulty.stream_identity(STREAM).is_err() && faulty.copy(STREAM, at, at, 1).is_err());
         assert!(faulty.memset(STREAM, at, 1, 0).is_err() && faulty.synchronize(FIRST).is_err());
         assert!(faulty.read(FIRST, at, &mut [0]).is_err() && faulty.write(FIRST, at, &[0]).is_err());
-        assert!(faulty.export(RawHandle(1)).is_err());
-        assert!(faulty.import(std::os::fd::AsFd::as_fd(&descriptor), spec(1)).is_err());
+        assert!(faulty.export(RawHandle(1), HandleKind::FileDescriptor).is_err());
+        assert!(faulty.import(&Shareable::Descriptor(descriptor), spec(1)).is_err());
     }
     let not_of_the_seam = [Verb::Open, Verb::Kernel];
     for &verb in Verb::ALL {

@@ -111,6 +111,14 @@ impl Slot {
         self.at() + self.bytes()
     }
 
+    /// What it held, if it sleeps.
+    pub(crate) const fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Asleep { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {

@@ -66,7 +66,8 @@ impl<'a> Courier<'a> {
         }
     }
 
-    fn send(&mut self) -> Result<(), Error> {
+    /// Queues what was taken on: the next load will not continue it.
+    pub(crate) fn send(&mut self) -> Result<(), Error> {
         let Some(load) = self.held.take() else { return Ok(()) };
         self.note(load.stream);
         copy(self.origin, load.stream, load.to, load.from, load.bytes)

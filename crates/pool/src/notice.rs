@@ -10,11 +10,10 @@ use stitchpool_chunks::Segment;
 
 impl Engine {
     /// Does something that takes memory from the slots of some grounds, which are taken for it. Listeners are
-    /// told before, and if it fails, after.
+    /// told before, and if it fails, after: of what stands there then, which may be other memory.
     pub(crate) fn with_notice<T>(&self, grounds: &[&Ground], act: impl FnOnce() -> Result<T>) -> Result<T> {
-        let leaving = self.segments_on(grounds);
-        self.before_leave(&leaving)?;
-        act().inspect_err(|_| self.after_return(&leaving))
+        self.before_leave(&self.segments_on(grounds))?;
+        act().inspect_err(|_| self.after_return(&self.segments_on(grounds)))
     }
 
     /// What stands in the slots of some grounds now.

@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::mapper::Mapper;
 use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
-use crate::sleep::BATCH_BYTES;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
 use stitchpool_driver::{Address, DeviceId, Grant, HandleSpec, Link, Rights};
@@ -25,6 +24,9 @@ pub struct Migrated {
     /// Content that was copied, in bytes.
     pub copied_bytes: u64,
 }
+
+/// So much is copied through one place before the next can be.
+const BENCH_BYTES: u64 = 256 << 20;
 
 /// A slot that gets other memory.
 struct Change {
@@ -90,7 +92,7 @@ impl Engine {
         if widest == 0 {
             return Ok(0);
         }
-        let mut bench = Reservation::reserve(&self.origin, widest.max(BATCH_BYTES), 0)?;
+        let mut bench = Reservation::reserve(&self.origin, widest.max(BENCH_BYTES), 0)?;
         let mut copied_bytes = 0;
         let mut first = 0;
         while first < beds.len() {

@@ -10,6 +10,7 @@ import torch
 from .. import _native
 from ..errors import Error, InUse
 from . import plug, process
+from .process_pool import pool as pool_of_process
 
 Device = Union[None, int, str, torch.device]
 
@@ -47,7 +48,7 @@ def use_mem_pool(pool: torch.cuda.MemPool, device: Device = None) -> Iterator[to
     with torch.cuda.use_mem_pool(pool, device):
         yield pool
     segments = pool.snapshot(include_traces=False)
-    ours = _native.process_pool()
+    ours = pool_of_process()
     foreign = [segment for segment in segments if not ours.holds(segment["address"])]
     if foreign:
         lost = sum(segment["total_size"] for segment in foreign)

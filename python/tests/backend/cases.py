@@ -152,6 +152,61 @@ def a_captured_use_of_another_stream_ends_after_the_capture():
     p.pool("end", (9, 0))
 
 
+def a_capture_that_torch_never_ends_is_given_up():
+    p = start()
+    capture, other = p.stream(), p.stream()
+    graph = (11, 0)
+    p.begin(graph, capture)
+    p.current(capture)
+    p.capturing(capture, True)
+    block = p.alloc(8 * MIB)
+    p.free(block)
+    p.capturing(capture, False)  # it has failed, and nobody says so
+    held = current(p.stats(), "reserved_bytes")
+    p.current(other)
+    elsewhere = p.alloc(MIB)
+    assert p.pool("users", graph) == 0
+    torch._C._cuda_emptyCache()
+    assert current(p.stats(), "reserved_bytes") <= held - 16 * MIB, "its memory went back"
+    p.begin(graph, capture)
+    p.current(capture)
+    p.capturing(capture, True)
+    again = p.alloc(8 * MIB)
+    p.capturing(capture, False)
+    p.current(other)
+    p.free(elsewhere)
+    assert p.alloc(MIB) is not None
+    p.pool("end", graph)  # torch was just about to
+    assert p.pool("users", graph) == 1
+    p.free(again)
+    p.pool("leave", graph)
+    torch._C._cuda_emptyCache()
+    assert backend.pool_stats()["live_blocks"] == 1
+
+
+def a_captured_stream_is_served_from_idle_and_new_memory_alone():
+    p = start()
+    capture, busy = p.stream(), p.stream()
+    p.current(busy)
+    freed = p.alloc(40 * MIB)
+    p.free(freed)
+    graph = (12, 0)
+    p.begin(graph, capture)
+    p.current(capture)
+    p.capturing(capture, True)
+    assert p.alloc(30 * MIB) is None, "what another stream freed cannot be waited for, and is not taken"
+    kept = p.alloc(20 * MIB)
+    assert kept is not None, "the capture goes on"
+    p.capturing(capture, False)
+    p.pool("end", graph)
+    p.current(busy)
+    assert p.alloc(40 * MIB) == freed
+    p.free(kept)
+    p.pool("leave", graph)
+    torch._C._cuda_emptyCache()
+    assert p.alloc(20 * MIB) is not None
+
+
 def a_pool_lends_where_memory_is_short():
     p = start()
     pool = (0, 5)
@@ -225,6 +280,128 @@ def check_segments(segments, live):
         assert at == segment["address"] + segment["total_size"]
     found = [block for segment in segments for block in segment["blocks"] if block["state"] == "active_allocated"]
     assert {block["address"]: block["requested_size"] for block in found} == live
+
+
+def sharing():
+    """stitchpool.torch, where the backend is that of the installed package; else there is nobody to share with."""
+    return sys.modules.get("stitchpool.torch")
+
+
+def write(address, size, value):
+    ctypes.memset(address, value, size)
+
+
+def reads(address, size, value):
+    return ctypes.string_at(address, size) == bytes([value]) * size
+
+
+def arenas_sleep_and_wake_with_their_tensors():
+    plug, p = sharing(), start()
+    if plug is None:
+        return
+    assert plug.enabled() == "full" and plug.pool() is plug.pool() and plug.pool().driver == "host"
+    side = p.stream()
+    with plug.arena("weights") as weights:
+        first = p.alloc(6 * MIB)
+        with plug.arena("cache"):
+            cached = p.alloc(4 * MIB)
+        with weights:
+            p.current(side)
+            second = p.alloc(3 * MIB)
+            p.current()
+        gone = p.alloc(2 * MIB)
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(p.alloc(8 * MIB)))
+        thread.start(), thread.join()
+    outside = p.alloc(2 * MIB)
+    blocks = {first: 6, cached: 4, second: 3, gone: 2, elsewhere[0]: 8, outside: 2}
+    for value, (address, mib) in enumerate(blocks.items()):
+        write(address, mib * MIB, value + 1)
+    held = current(p.stats(), "reserved_bytes")
+    assert plug.suspend("weights").released_bytes >= 11 * MIB
+    assert backend.pool_stats()["suspended_bytes"] >= 11 * MIB, "F55: told apart"
+    assert current(p.stats(), "reserved_bytes") <= held - 12 * MIB, "and not held"
+    assert current(p.stats(), "allocated_bytes") == 25 * MIB
+    assert plug.suspend("weights").already
+    for value, address in enumerate(blocks):
+        if address in (cached, elsewhere[0], outside):
+            assert reads(address, blocks[address] * MIB, value + 1), "of another arena"
+    torch._C._cuda_memorySnapshot(None)
+    p.free(gone)
+    with weights:
+        try:
+            torch._C._cuda_cudaCachingAllocator_raw_alloc(MIB, 0)
+        except RuntimeError as error:
+            assert "weights" in str(error) and "ASLEEP" in str(error), error
+        else:
+            raise AssertionError("served by an arena that sleeps")
+    plug.resume("weights")
+    for value, address in enumerate(blocks):
+        assert address == gone or reads(address, blocks[address] * MIB, value + 1)
+    assert backend.pool_stats()["suspended_bytes"] == 0
+    for address in blocks:
+        if address != gone:
+            p.free(address)
+    try:
+        plug.suspend("weight")
+    except ValueError as error:
+        assert "cache, weights" in str(error), error
+    else:
+        raise AssertionError("an arena that nobody has made")
+
+
+def a_graph_in_an_arena_keeps_its_own_memory():
+    plug, p = sharing(), start()
+    if plug is None:
+        return
+    capture = p.stream()
+    with plug.arena("weights"):
+        kept = p.alloc(4 * MIB)
+        p.begin((5, 0), capture)
+        p.current(capture)
+        p.capturing(capture, True)
+        inside = p.alloc(4 * MIB)
+        try:
+            plug.suspend("weights")
+        except sys.modules["stitchpool"].Capturing:
+            pass
+        else:
+            raise AssertionError("memory cannot leave while a stream is being captured")
+        p.capturing(capture, False)
+        p.pool("end", (5, 0))
+        write(inside, 4 * MIB, 9)
+        plug.suspend("weights")
+        assert reads(inside, 4 * MIB, 9)
+        plug.resume("weights")
+    p.free(inside), p.free(kept)
+
+
+def one_pool_serves_python_and_torch():
+    plug = sharing()
+    if plug is None:
+        start()
+        return
+    mine = plug.configure("host", capacity=64 * MIB)
+    shim_path = pretended()
+    try:
+        backend.install(driver="host", host_capacity_bytes=32 * MIB, shim_path=shim_path)
+    except RuntimeError as error:
+        assert "already" in str(error), error
+    else:
+        raise AssertionError("settings of a pool that is open")
+    backend.install(shim_path=shim_path)
+    shim = ctypes.PyDLL(str(shim_path))
+    shim.pretend_allocate.restype = ctypes.c_void_p
+    shim.pretend_init(1)
+    block = shim.pretend_allocate(ctypes.c_size_t(40 * MIB))
+    assert plug.pool() is mine and mine.holds(block) and mine.stats().live_bytes == 40 * MIB
+    asked = []
+    mine.on_shortage(lambda shortage: asked.append(shortage.asked_bytes))
+    assert shim.pretend_allocate(ctypes.c_size_t(30 * MIB)) is None and asked == [30 * MIB]
+    other = mine.alloc(20 * MIB)
+    assert backend.pool_stats()["live_bytes"] == 60 * MIB
+    other.free()
+    shim.pretend_delete(ctypes.c_void_p(block))
 
 
 def threads_keep_the_sums():
@@ -352,7 +529,7 @@ def refused(p):
 CASES = [
     value for value in list(globals().values())
     if getattr(value, "__module__", None) == "__main__" and callable(value)
-    and value.__name__ not in {"current", "check_segments", "refused", "pretended"}
+    and value.__name__ not in {"current", "check_segments", "refused", "pretended", "sharing", "write", "reads"}
 ]
 
 if __name__ == "__main__":

@@ -51,6 +51,16 @@ fn arenas_sleep_and_wake_and_their_memory_moves() {
 }
 
 #[test]
+fn blocks_are_put_out_and_come_back_when_they_are_touched() {
+    runs("evict");
+}
+
+#[test]
+fn the_pool_of_the_process_is_opened_as_it_was_configured() {
+    runs("process");
+}
+
+#[test]
 fn captures_are_served_in_the_arena_of_their_graph() {
     runs("captures");
 }

@@ -106,8 +106,8 @@ fn remedy(verb: Verb, kind: ErrorKind, code: CUresult) -> &'static str {
         (ErrorKind::OutOfMemory, _) => "give memory of the device back, or ask for less",
         (ErrorKind::OutOfResources, _) => "ask for less, or give reservations back",
         (ErrorKind::InvalidValue, _) => match verb {
-            Verb::Export => "the handle must have been created with kind FileDescriptor",
-            Verb::Import => "the descriptor must come from an export of this driver",
+            Verb::Export => "a handle leaves the process only as the kind that it was created as",
+            Verb::Import => "what is imported must come from an export of this driver",
             Verb::Reserve | Verb::Create => "the size must be whole granules, and not 0",
             Verb::Unreserve => "the range must be one whole reservation with nothing mapped in it",
             Verb::Map => "the range must be free, in one reservation, and begin at a granule",
@@ -183,7 +183,7 @@ mod tests {
     fn a_descriptor_of_something_else_is_an_invalid_value_and_said_to_be() {
         let error = refusal(Verb::Import, "cuMemImportFromShareableHandle", CUDA_ERROR_UNKNOWN);
         assert_eq!(error.kind, ErrorKind::InvalidValue);
-        assert!(error.detail.contains("the descriptor must come from an export"), "{}", error.detail);
+        assert!(error.detail.contains("what is imported must come from an export"), "{}", error.detail);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use super::failure::call;
 use super::location::location_of;
-use crate::{DeviceId, Error, ErrorKind, HandleKind, HandleSpec, RawHandle, Result, Verb};
+use crate::{DeviceId, Error, ErrorKind, FabricHandle, HandleKind, HandleSpec, RawHandle, Result, Shareable, Verb};
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use stitchpool_cuda_sys::{
     CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_FABRIC, CU_MEM_HANDLE_TYPE_NONE,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUmemAllocationFlags, CUmemAllocationHandleType, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmemLocation, Cuda,
+    CUmemFabricHandle, CUmemGenericAllocationHandle, CUmemLocation, Cuda,
 };
 
 fn handle_type_of(kind: HandleKind) -> CUmemAllocationHandleType {
@@ -31,11 +31,33 @@ pub(super) fn properties_of(device: DeviceId, kind: HandleKind) -> CUmemAllocati
     }
 }
 
-/// A descriptor that the caller owns.
+/// What stands for the handle outside the process; a descriptor is the caller's.
 ///
 /// # Safety
 /// - `handle` is live.
-pub(super) unsafe fn export(cuda: &Cuda, handle: RawHandle) -> Result<OwnedFd> {
+pub(super) unsafe fn export(cuda: &Cuda, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
+    match kind {
+        HandleKind::Private => {
+            let detail = "a private handle does not leave its process: create it as FileDescriptor or Fabric";
+            Err(Error::new(Verb::Export, ErrorKind::InvalidValue, detail))
+        }
+        // SAFETY: the caller answers for `handle`.
+        HandleKind::FileDescriptor => unsafe { descriptor_of(cuda, handle) }.map(Shareable::Descriptor),
+        HandleKind::Fabric => {
+            let mut name = CUmemFabricHandle { data: [0; FabricHandle::BYTES] };
+            let place = std::ptr::from_mut(&mut name).cast();
+            // SAFETY: for this kind the driver writes one such structure to `place`; the caller answers for `handle`.
+            unsafe {
+                call!(cuda, Verb::Export, cuMemExportToShareableHandle(place, handle.0, CU_MEM_HANDLE_TYPE_FABRIC, 0))
+            }?;
+            Ok(Shareable::Fabric(FabricHandle(name.data)))
+        }
+    }
+}
+
+/// # Safety
+/// - `handle` is live.
+unsafe fn descriptor_of(cuda: &Cuda, handle: RawHandle) -> Result<OwnedFd> {
     let mut descriptor: c_int = -1;
     let (place, kind) = (std::ptr::from_mut(&mut descriptor).cast(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     // SAFETY: for this kind the driver writes one C int to `place`; the caller answers for `handle`.
@@ -48,26 +70,33 @@ pub(super) unsafe fn export(cuda: &Cuda, handle: RawHandle) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// A handle of this process for what the descriptor stands for; the descriptor stays the caller's.
+/// A handle of this process for what `shareable` stands for, which stays the caller's.
 /// The driver tells where the memory lies, so that is compared; it does not tell how much there is.
-pub(super) fn import(cuda: &Cuda, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
+pub(super) fn import(cuda: &Cuda, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
     let refused = |detail: String| Err(Error::new(Verb::Import, ErrorKind::InvalidValue, detail));
-    if spec.kind != HandleKind::FileDescriptor {
-        return refused(format!("a descriptor gives a handle of kind FileDescriptor, not {:?}", spec.kind));
+    if spec.kind != shareable.kind() {
+        return refused(format!("what is imported is of kind {:?}, not {:?}", shareable.kind(), spec.kind));
     }
-    // The driver takes the number itself where a pointer stands.
-    let number = std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize);
-    let (kind, mut handle) = (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    // SAFETY: `handle` is a live place for the answer; `descriptor` is open for the whole call, and the driver
-    // refuses one that is not its own.
-    unsafe { call!(cuda, Verb::Import, cuMemImportFromShareableHandle(&mut handle, number, kind)) }?;
+    let mut name;
+    let place = match shareable {
+        // The driver takes the number itself where a pointer stands.
+        Shareable::Descriptor(descriptor) => std::ptr::without_provenance_mut(descriptor.as_raw_fd() as usize),
+        Shareable::Fabric(FabricHandle(data)) => {
+            name = CUmemFabricHandle { data: *data };
+            std::ptr::from_mut(&mut name).cast()
+        }
+    };
+    let (kind, mut handle) = (handle_type_of(spec.kind), 0);
+    // SAFETY: `handle` is a live place for the answer; what `place` names, a descriptor or `name`, is there for the
+    // whole call, and the driver refuses one that is not its own.
+    unsafe { call!(cuda, Verb::Import, cuMemImportFromShareableHandle(&mut handle, place, kind)) }?;
     match lies_at(cuda, handle) {
         Ok(location) if location == location_of(spec.device) => Ok(RawHandle(handle)),
         answer => {
             // SAFETY: `handle` was just imported, and nobody else knows it. The refusal to tell is the first one.
             let _ = unsafe { (cuda.cuMemRelease)(handle) };
             let CUmemLocation { kind, id } = answer?;
-            refused(format!("the memory behind the descriptor lies elsewhere: location type {}, number {id}", kind.0))
+            refused(format!("the memory that is imported lies elsewhere: location type {}, number {id}", kind.0))
         }
     }
 }

@@ -30,7 +30,7 @@ impl Books {
         let granularity_bytes = places.smallest_granularity_bytes();
         Ok(Self {
             places,
-            physicals: Physicals::new(config.descriptor_limit, config.quirks),
+            physicals: Physicals::new(config),
             reservations: Reservations::new(config.address_space_bytes, granularity_bytes),
             mappings: Mappings::default(),
             ballast: Ballast::take().map_err(|error| {

@@ -19,6 +19,9 @@ pub struct HostConfig {
     pub address_space_bytes: u64,
     /// File descriptors that exportable and imported handles may hold in all.
     pub descriptor_limit: u64,
+    /// Whether handles of kind `Fabric` are granted. They reach as far as file descriptors do: processes of
+    /// the same user on this host.
+    pub fabric: bool,
     /// When queued work runs.
     pub streams: StreamMode,
     /// Whether a destroyed stream's value is given to the next new stream, as CUDA does.
@@ -100,6 +103,7 @@ impl Default for HostConfig {
             peers: Peers::default(),
             address_space_bytes: 126 * TIB,
             descriptor_limit: 1000,
+            fabric: false,
             streams: StreamMode::default(),
             recycle_stream_values: true,
             watch_order: false,

@@ -11,6 +11,9 @@ pub struct Ledger {
     /// Bytes of memory in use, by place; places without any are not listed. Memory counts until its
     /// handle is released and its last mapping is gone.
     pub physical_bytes: BTreeMap<DeviceId, u64>,
+    /// Bytes of memory that others created and handles or mappings here still name, by place. Named by two
+    /// imports it counts once; memory that this driver created itself does not count here.
+    pub imported_bytes: BTreeMap<DeviceId, u64>,
     /// Reservations.
     pub reservations: u64,
     /// Bytes of addresses in them.
@@ -38,7 +41,7 @@ impl Ledger {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let counts = [self.handles, self.reservations, self.mappings, self.events, self.descriptors];
-        counts.iter().all(|&count| count == 0) && self.physical_bytes.is_empty()
+        counts.iter().all(|&count| count == 0) && self.physical_bytes.is_empty() && self.imported_bytes.is_empty()
     }
 
     /// Bytes of memory in use on one place.

@@ -1,9 +1,10 @@
 //! Physical handles and the memory they name. Memory lives while a handle or a mapping names it.
 
-use super::config::Quirks;
+use super::config::{HostConfig, Quirks};
+use super::fabric;
 use super::place::{Place, Places};
 use super::store::{is_exportable, open_exportable};
-use crate::{DeviceId, Error, ErrorKind, HandleKind, HandleSpec, RawHandle, Result, Verb};
+use crate::{DeviceId, Error, ErrorKind, HandleKind, HandleSpec, RawHandle, Result, Shareable, Verb};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ pub(super) struct Physicals {
     /// Exportable memory by its file, so that it is known again when it is imported.
     files: BTreeMap<FileId, MemoryId>,
     descriptor_limit: u64,
+    grants_fabric: bool,
     quirks: Quirks,
     /// Never given twice, so that a stale handle is always seen.
     next: u64,
@@ -53,9 +55,10 @@ enum Source {
 type FileId = (u64, u64);
 
 impl Physicals {
-    pub(super) fn new(descriptor_limit: u64, quirks: Quirks) -> Self {
+    pub(super) fn new(config: &HostConfig) -> Self {
         let (handles, memories, files) = Default::default();
-        Self { handles, memories, files, descriptor_limit, quirks, next: 1 }
+        let &HostConfig { descriptor_limit, fabric: grants_fabric, quirks, .. } = config;
+        Self { handles, memories, files, descriptor_limit, grants_fabric, quirks, next: 1 }
     }
 
     pub(super) fn create(&mut self, places: &mut Places, spec: HandleSpec) -> Result<RawHandle> {
@@ -63,13 +66,13 @@ impl Physicals {
         self.admit(places.at(index), spec).map_err(|error| error.on(spec.device).of(spec.bytes))?;
         let place = places.at_mut(index);
         let source = match spec.kind {
-            HandleKind::FileDescriptor => {
+            HandleKind::FileDescriptor | HandleKind::Fabric => {
                 self.admit_descriptor(Verb::Create)?;
                 let file = open_exportable(spec.bytes).map_err(|error| system(Verb::Create, error).of(spec.bytes))?;
                 let id = file_id(Verb::Create, file.as_fd())?;
                 Source::File { file, id, counted: true }
             }
-            HandleKind::Private | HandleKind::Fabric => {
+            HandleKind::Private => {
                 let offset =
                     place.store.take(spec.bytes).map_err(|error| system(Verb::Create, error).of(spec.bytes))?;
                 Source::Run { offset }
@@ -88,7 +91,7 @@ impl Physicals {
             let detail = format!("the size must be a multiple of the granularity of {granularity_bytes} bytes, not 0");
             return refused(ErrorKind::InvalidValue, detail);
         }
-        if spec.kind == HandleKind::Fabric {
+        if spec.kind == HandleKind::Fabric && !self.grants_fabric {
             return refused(
                 ErrorKind::NotPermitted,
                 "fabric handles are not granted here; ask for another kind".into(),
@@ -123,17 +126,20 @@ impl Physicals {
         Err(Error::new(verb, ErrorKind::OutOfResources, detail))
     }
 
-    pub(super) fn import(
-        &mut self,
-        places: &Places,
-        descriptor: BorrowedFd<'_>,
-        spec: HandleSpec,
-    ) -> Result<RawHandle> {
+    pub(super) fn import(&mut self, places: &mut Places, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
         let index = places.index(Verb::Import, spec.device)?;
         let refused = |detail: String| Err(Error::new(Verb::Import, ErrorKind::InvalidValue, detail).of(spec.bytes));
-        if spec.kind != HandleKind::FileDescriptor {
-            return refused(format!("a file descriptor is no handle of kind {:?}", spec.kind));
+        if spec.kind != shareable.kind() {
+            return refused(format!("what is imported is of kind {:?}, not {:?}", shareable.kind(), spec.kind));
         }
+        let opened;
+        let descriptor = match shareable {
+            Shareable::Descriptor(descriptor) => descriptor.as_fd(),
+            Shareable::Fabric(name) => {
+                opened = fabric::open(name)?;
+                opened.as_fd()
+            }
+        };
         let size_bytes = rustix::fs::fstat(descriptor).map_err(|error| system(Verb::Import, error))?.st_size as u64;
         if size_bytes != spec.bytes || !is_exportable(descriptor) {
             return refused(format!("the descriptor is no exported handle of that size: it has {size_bytes} bytes"));
@@ -151,6 +157,7 @@ impl Physicals {
         let file = descriptor.try_clone_to_owned().map_err(|error| {
             Error::new(Verb::Import, ErrorKind::OutOfResources, format!("the descriptor cannot be kept: {error}"))
         })?;
+        places.at_mut(index).imported_bytes += spec.bytes;
         Ok(self.insert(spec, index, Source::File { file, id, counted: false }))
     }
 
@@ -174,15 +181,19 @@ impl Physicals {
         self.handles.get(&handle.0).copied().ok_or_else(|| unknown(verb, handle))
     }
 
-    pub(super) fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    pub(super) fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         let Handle { spec, memory } = self.get(Verb::Export, handle)?;
-        let Source::File { file, .. } = &self.memory(memory).source else {
-            let detail = format!("the handle is of kind {:?}; create it as a file descriptor to export it", spec.kind);
+        let (Source::File { file, .. }, true) = (&self.memory(memory).source, kind == spec.kind) else {
+            let detail = format!("the handle was created as {:?}; it leaves the process only as what it is", spec.kind);
             return Err(Error::new(Verb::Export, ErrorKind::InvalidValue, detail).on(spec.device).of(spec.bytes));
         };
-        file.try_clone().map_err(|error| {
+        if kind == HandleKind::Fabric {
+            return fabric::name_of(file.as_fd()).map(Shareable::Fabric);
+        }
+        let copy = file.try_clone().map_err(|error| {
             Error::new(Verb::Export, ErrorKind::OutOfResources, format!("no descriptor for the export: {error}"))
-        })
+        })?;
+        Ok(Shareable::Descriptor(copy))
     }
 
     /// Forgets the handle and one use of its memory.
@@ -216,9 +227,8 @@ impl Physicals {
                 counted
             }
         };
-        if counted {
-            place.used_bytes -= gone.spec.bytes;
-        }
+        let held_bytes = if counted { &mut place.used_bytes } else { &mut place.imported_bytes };
+        *held_bytes -= gone.spec.bytes;
     }
 
     /// The file that holds the memory, and where in it the memory begins.

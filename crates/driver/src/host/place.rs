@@ -11,6 +11,8 @@ pub(super) struct Place {
     pub(super) shape: HostDevice,
     /// Memory of handles that live or are mapped.
     pub(super) used_bytes: u64,
+    /// Memory of others that handles of this process name: it counts where it was created.
+    pub(super) imported_bytes: u64,
     /// Memory that other processes hold.
     pub(super) outside_bytes: u64,
     pub(super) store: Store,
@@ -39,7 +41,7 @@ impl Place {
         let store = Store::open().map_err(|error| {
             Error::new(Verb::Open, ErrorKind::OutOfResources, format!("no file for the memory: {error}")).on(device)
         })?;
-        Ok(Self { device, shape, used_bytes: 0, outside_bytes: 0, store })
+        Ok(Self { device, shape, used_bytes: 0, imported_bytes: 0, outside_bytes: 0, store })
     }
 
     pub(super) fn memory(&self) -> DeviceMemory {

@@ -5,6 +5,7 @@ use super::books::Books;
 use super::config::HostConfig;
 use super::lane::Item;
 use super::ledger::Ledger;
+use super::place::Place;
 use super::point::{LaneId, Point};
 use super::reservations::Shown;
 use super::span::Span;
@@ -225,10 +226,14 @@ impl State {
     }
 
     pub(super) fn ledger(&self) -> Ledger {
-        let used = self.books.places.all().iter().filter(|place| place.used_bytes > 0);
+        let by_place = |bytes: fn(&Place) -> u64| {
+            let all = self.books.places.all().iter().map(|place| (place.device, bytes(place)));
+            all.filter(|&(_, bytes)| bytes > 0).collect()
+        };
         Ledger {
             handles: self.books.physicals.handles(),
-            physical_bytes: used.map(|place| (place.device, place.used_bytes)).collect(),
+            physical_bytes: by_place(|place| place.used_bytes),
+            imported_bytes: by_place(|place| place.imported_bytes),
             reservations: self.books.reservations.count(),
             reserved_bytes: self.books.reservations.reserved_bytes(),
             mappings: self.books.mappings.count(),

@@ -6,9 +6,8 @@ use super::state::State;
 use super::work::Work;
 use crate::{
     Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Rights, Verb,
+    Link, RawEvent, RawHandle, RawStream, Result, Rights, Shareable, Verb,
 };
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -183,12 +182,12 @@ impl Driver for HostDriver {
         })
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
-        self.with(|state| state.books.physicals.export(handle))
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
+        self.with(|state| state.books.physicals.export(handle, kind))
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
-        self.with(|state| state.books.physicals.import(&state.books.places, descriptor, spec))
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
+        self.with(|state| state.books.physicals.import(&mut state.books.places, shareable, spec))
     }
 }
 

@@ -20,6 +20,7 @@ macro_rules! rows {
 mod addresses;
 mod bytes;
 mod capture;
+mod child;
 mod copies;
 mod mappings;
 mod order;

@@ -1,11 +1,10 @@
 //! Bytes behind addresses: that they go back to the system, and that thousands of handles cost little.
 
 use crate::bench::{Bench, FIRST, GRANULE, config};
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use stitchpool_driver::host::{HostConfig, HostDevice};
-use stitchpool_driver::{Driver, Grant, HandleKind, HandleSpec, Kernels, Rights};
+use stitchpool_driver::{Driver, ErrorKind, Grant, HandleKind, HandleSpec, Kernels, Rights, Shareable};
 
 /// Bytes of memory that the files of this process's devices hold now, as the system counts them.
 fn shared_bytes() -> u64 {
@@ -114,9 +113,9 @@ fn another_driver_imports_memory_and_it_counts_with_the_one_that_made_it() {
     let spec = HandleSpec { device: FIRST, bytes: 2 * GRANULE, kind: HandleKind::FileDescriptor };
     let made = maker.0.create(spec).unwrap();
     // SAFETY: the driver checks the handle.
-    let descriptor = unsafe { maker.0.export(made) }.unwrap();
-    let used = user.0.import(descriptor.as_fd(), spec).unwrap();
-    drop(descriptor);
+    let shareable = unsafe { maker.0.export(made, spec.kind) }.unwrap();
+    let used = user.0.import(&shareable, spec).unwrap();
+    drop(shareable);
     let at = [(&maker, made), (&user, used)].map(|(bench, handle)| {
         let at = bench.reserve(2);
         bench.map(at, 2, handle).unwrap();
@@ -128,7 +127,73 @@ fn another_driver_imports_memory_and_it_counts_with_the_one_that_made_it() {
     let mut read = [0; 6];
     user.0.peek(at[1] + GRANULE, &mut read).unwrap();
     assert_eq!(&read, b"shared");
-    assert_eq!((user.0.ledger().physical_bytes_on(FIRST), user.0.ledger().descriptors), (0, 1));
+    let ledger = user.0.ledger();
+    assert_eq!((ledger.physical_bytes_on(FIRST), ledger.descriptors), (0, 1));
+    assert_eq!(ledger.imported_bytes, [(FIRST, spec.bytes)].into());
+}
+
+#[test]
+fn imported_memory_is_told_apart_and_counts_once() {
+    let (maker, user) = (Bench::new(config()), Bench::new(config()));
+    let spec = HandleSpec { device: FIRST, bytes: 2 * GRANULE, kind: HandleKind::FileDescriptor };
+    let made = maker.0.create(spec).unwrap();
+    // SAFETY: the driver checks the handle.
+    let shareable = unsafe { maker.0.export(made, spec.kind) }.unwrap();
+    let own = maker.0.import(&shareable, spec).unwrap();
+    assert_eq!(maker.0.ledger().imported_bytes, [].into(), "its own memory is none of others");
+    let used = [(); 2].map(|()| user.0.import(&shareable, spec).unwrap());
+    let imported_bytes = || user.0.ledger().imported_bytes.get(&FIRST).copied();
+    assert_eq!(imported_bytes(), Some(2 * GRANULE));
+    user.release(used[0]).unwrap();
+    assert_eq!(imported_bytes(), Some(2 * GRANULE));
+    user.release(used[1]).unwrap();
+    assert!(user.0.ledger().is_empty());
+    maker.release(own).unwrap();
+    assert_eq!(maker.0.ledger().physical_bytes_on(FIRST), 2 * GRANULE);
+}
+
+#[test]
+fn each_importer_has_the_rights_that_it_opened() {
+    let (maker, user) = (Bench::new(config()), Bench::new(config()));
+    let spec = HandleSpec { device: FIRST, bytes: GRANULE, kind: HandleKind::FileDescriptor };
+    let made = maker.0.create(spec).unwrap();
+    // SAFETY: the driver checks the handle.
+    let shareable = unsafe { maker.0.export(made, spec.kind) }.unwrap();
+    let used = user.0.import(&shareable, spec).unwrap();
+    let at = [(&maker, made, Rights::ReadWrite), (&user, used, Rights::Read)].map(|(bench, handle, rights)| {
+        let at = bench.reserve(1);
+        bench.map(at, 1, handle).unwrap();
+        bench.open(at, 1, rights).unwrap();
+        at
+    });
+    maker.0.poke(at[0], b"x").unwrap();
+    user.0.peek(at[1], &mut [0]).unwrap();
+    assert_eq!(user.0.poke(at[1], b"y").unwrap_err().kind, ErrorKind::IllegalAddress);
+}
+
+#[test]
+fn a_fabric_handle_is_a_name_that_ends_with_its_memory() {
+    let fabric = || Bench::new(HostConfig { fabric: true, ..config() });
+    let (maker, user) = (fabric(), fabric());
+    let spec = HandleSpec { device: FIRST, bytes: GRANULE, kind: HandleKind::Fabric };
+    let refusal = Bench::new(config()).0.create(spec).unwrap_err();
+    assert_eq!(refusal.kind, ErrorKind::NotPermitted, "{refusal}");
+    let made = maker.0.create(spec).unwrap();
+    // SAFETY: the driver checks the handle.
+    let shareable = unsafe { maker.0.export(made, HandleKind::Fabric) }.unwrap();
+    let used = user.0.import(&shareable, spec).unwrap();
+    let wrong = HandleSpec { bytes: 2 * GRANULE, ..spec };
+    assert_eq!(user.0.import(&shareable, wrong).unwrap_err().kind, ErrorKind::InvalidValue);
+    maker.release(made).unwrap();
+    assert_eq!(user.0.import(&shareable, spec).unwrap_err().kind, ErrorKind::InvalidValue, "the name ended");
+    let at = user.reserve(1);
+    user.map(at, 1, used).unwrap();
+    user.open(at, 1, Rights::ReadWrite).unwrap();
+    user.0.poke(at, b"lives").unwrap();
+    let Shareable::Fabric(mut name) = shareable else { panic!("a fabric handle was asked for") };
+    name.0[0] ^= 1;
+    let refusal = user.0.import(&Shareable::Fabric(name), spec).unwrap_err();
+    assert_eq!(refusal.kind, ErrorKind::InvalidValue, "{refusal}");
 }
 
 #[test]

@@ -64,6 +64,10 @@ void GraphPools::join(MempoolId_t id, std::shared_ptr<CUDAAllocator> source) {
 void GraphPools::leave(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   Pool& pool = named(id);
+  if (pool.users == 0 && pool.given_up > 0) {
+    --pool.given_up;
+    return;
+  }
   TORCH_CHECK(pool.users > 0, "stitchpool: a memory pool was released more often than it was used");
   --pool.users;
 }
@@ -86,12 +90,13 @@ void GraphPools::set_no_split(MempoolId_t id) {
 
 void GraphPools::begin(MempoolId_t id, Filter filter) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
+  give_up();
   const auto same = [&](const Recording& recording) { return recording.id == id; };
   TORCH_CHECK(
       std::none_of(recordings_.begin(), recordings_.end(), same),
       "beginAllocateToPool: already recording to mempool_id (", id.first, ", ", id.second, ")");
   join(id, nullptr);
-  recordings_.push_back({id, std::move(filter), std::nullopt});
+  recordings_.push_back({id, std::move(filter), false, {}});
   recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
 }
 
@@ -99,22 +104,58 @@ void GraphPools::end(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   const auto same = [&](const Recording& recording) { return recording.id == id; };
   const auto found = std::find_if(recordings_.begin(), recordings_.end(), same);
+  const auto pool = pools_.find(id);
+  if (found == recordings_.end() && pool != pools_.end() && pool->second.given_up > 0) {
+    // It was not given up by torch: its capture had just ended.
+    --pool->second.given_up;
+    ++pool->second.users;
+    return;
+  }
   TORCH_CHECK(
       found != recordings_.end(), "endAllocatePool: not currently recording to mempool_id (", id.first, ", ",
       id.second, ")");
-  recordings_.erase(found);
+  stop(found);
+}
+
+void GraphPools::stop(std::vector<Recording>::iterator recording) {
+  for (const Captured& captured : recording->captured) {
+    backing_.end_capture(captured.stream);
+  }
+  recordings_.erase(recording);
   recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
+}
+
+// Whether a recording was one of a capture, which is none any more.
+bool GraphPools::is_over(const Recording& recording) {
+  try {
+    return !recording.captured.empty() && !surroundings::is_capturing(device_, recording.captured.front().raw);
+  } catch (const c10::Error&) {
+    return true;  // the stream is not there any more
+  }
+}
+
+// Torch neither ends nor releases a recording whose capture has failed. Without its user the pool's memory goes
+// back, and requests of other streams need not be asked about it any more.
+void GraphPools::give_up() {
+  for (auto recording = recordings_.begin(); recording != recordings_.end();) {
+    if (!is_over(*recording)) {
+      ++recording;
+      continue;
+    }
+    Pool& pool = named(recording->id);
+    --pool.users;
+    ++pool.given_up;
+    const auto at = recording - recordings_.begin();
+    stop(recording);
+    recording = recordings_.begin() + at;
+  }
 }
 
 bool GraphPools::is_capturing() {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  const auto goes_on = [](const Recording& recording) {
-    try {
-      return !recording.served.has_value() || recording.filter(*recording.served);
-    } catch (const c10::Error&) {
-      return false;  // the stream is not there any more
-    }
-  };
+  give_up();
+  // One that has served nothing yet may have begun already.
+  const auto goes_on = [](const Recording& one) { return !one.has_served || !one.captured.empty(); };
   return std::any_of(recordings_.begin(), recordings_.end(), goes_on);
 }
 
@@ -122,11 +163,31 @@ MempoolId_t GraphPools::route(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   for (auto recording = recordings_.rbegin(); recording != recordings_.rend(); ++recording) {
     if (recording->filter(stream)) {
-      recording->served = stream;
+      serve(*recording, stream);
       return recording->id;
     }
   }
+  give_up();
   return {0, 0};
+}
+
+// Tells the stitched pool of a captured stream, once.
+void GraphPools::serve(Recording& recording, cudaStream_t stream) {
+  recording.has_served = true;
+  const auto knows = [&](const Recording& one) {
+    const auto same = [&](const Captured& captured) { return captured.raw == stream; };
+    return std::any_of(one.captured.begin(), one.captured.end(), same);
+  };
+  // A pool that is used inside a capture takes its segments from the graph's arena.
+  if (std::any_of(recordings_.begin(), recordings_.end(), knows) || !surroundings::is_capturing(device_, stream)) {
+    return;
+  }
+  Pool& pool = named(recording.id);
+  if (pool.arena == 0) {
+    pool.arena = backing_.arena(c10::str(
+        "graph pool (", recording.id.first, ", ", recording.id.second, ") of device ", static_cast<int>(device_)));
+  }
+  recording.captured.push_back({stream, backing_.begin_capture(device_, stream, pool.arena)});
 }
 
 void* GraphPools::alloc(MempoolId_t id, cudaStream_t stream, size_t bytes) {
@@ -188,10 +249,10 @@ bool GraphPools::grow(Pool& pool, cudaStream_t stream, size_t bytes) {
   if (pool.source != nullptr) {
     address = pool.source->raw_alloc_with_stream(wanted_bytes, stream);
   } else {
-    address = backing_.alloc(device_, stream, wanted_bytes);
+    address = backing_.alloc_segment(device_, stream, wanted_bytes);
     if (address == nullptr && wanted_bytes > rounded(bytes, Block::kSmallBytes)) {
       wanted_bytes = rounded(bytes, Block::kSmallBytes);
-      address = backing_.alloc(device_, stream, wanted_bytes);
+      address = backing_.alloc_segment(device_, stream, wanted_bytes);
     }
   }
   if (address != nullptr) {
@@ -303,11 +364,19 @@ bool GraphPools::give_back(MempoolId_t id) {
   bool any = false;
   for (auto pool = pools_.begin(); pool != pools_.end();) {
     // While a graph lives its free pieces are its own: replays write there.
+    Pool& due = pool->second;
     if (is_due(*pool)) {
-      any |= release_segments(pool->second);
+      if (due.arena != 0) {
+        backing_.release_graphs(due.arena);
+      }
+      any |= release_segments(due);
     }
-    const bool is_over = pool->second.users == 0 && pool->second.segments.empty();
-    pool = is_over ? pools_.erase(pool) : std::next(pool);
+    const bool is_empty = due.users == 0 && due.segments.empty();
+    if (is_empty && due.arena != 0) {
+      backing_.dissolve(due.arena);
+      due.arena = 0;
+    }
+    pool = is_empty && due.given_up == 0 ? pools_.erase(pool) : std::next(pool);
   }
   return any;
 }

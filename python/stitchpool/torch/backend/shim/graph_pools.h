@@ -1,6 +1,7 @@
 // Torch's private pools of one device: those that captured graphs keep, and torch.cuda.MemPool. Memory
-// comes in segments, which are live blocks of the stitched pool, so nothing ever moves or unmaps what a
-// graph has captured; inside, best fit over pieces that split and join.
+// comes in segments, which are live blocks of the stitched pool; inside, best fit over pieces that split and
+// join, because checkpoints must be set back to the byte. What a captured stream asks for comes from an arena of
+// the graph's, as the stitched pool is told: it waits for nothing then, and leaves the memory to the graph.
 #pragma once
 
 #include "backing.h"
@@ -12,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <unordered_set>
 
@@ -54,8 +54,7 @@ class GraphPools {
   bool is_recording() const {
     return recordings_count_.load(std::memory_order_acquire) > 0;
   }
-  // Whether a recording may be a capture that is under way. One whose capture has failed is none, even if
-  // torch never ended it.
+  // Whether a recording may be a capture that is under way.
   bool is_capturing();
   // The pool that a request on this stream belongs to; {0, 0}: none.
   MempoolId_t route(cudaStream_t stream);
@@ -109,6 +108,9 @@ class GraphPools {
   };
   struct Pool {
     int users = 0;
+    // Recordings that were given up with their users, and that torch might yet end.
+    int given_up = 0;
+    uint32_t arena = 0;  // of its captures; 0: there was none
     bool use_on_oom = false;
     bool no_split = false;
     std::shared_ptr<CUDAAllocator> source;  // null: the stitched pool
@@ -117,15 +119,25 @@ class GraphPools {
     std::set<FreeKey> free;             // exactly the pieces that are free
     std::vector<Late> late;
   };
+  // A captured stream, and what its capture is ended by.
+  struct Captured {
+    cudaStream_t raw;
+    stitchpool_stream stream;
+  };
   struct Recording {
     MempoolId_t id;
     Filter filter;
-    // The stream it last served.
-    std::optional<cudaStream_t> served;
+    bool has_served = false;
+    // The captured streams that it has served.
+    std::vector<Captured> captured;
   };
   struct State;
 
   Pool& named(MempoolId_t id);
+  void serve(Recording& recording, cudaStream_t stream);
+  bool is_over(const Recording& recording);
+  void stop(std::vector<Recording>::iterator recording);
+  void give_up();
   FreeKey key(const Pool& pool, uintptr_t address, const Piece& piece) const;
   void* fit(Pool& pool, cudaStream_t stream, size_t bytes);
   bool grow(Pool& pool, cudaStream_t stream, size_t bytes);

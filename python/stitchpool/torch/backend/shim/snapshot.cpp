@@ -82,6 +82,10 @@ std::vector<SegmentInfo> cut(const std::vector<stitchpool_range>& ranges, std::v
         segments.back().is_expandable = true;
       }
     };
+    // Memory of the driver's or another allocator's, and what sleeps, lies in no range.
+    for (; next != owned.end() && next->address < from; ++next) {
+      segments.push_back(std::move(*next));
+    }
     for (; next != owned.end() && next->address + next->total_size <= end; ++next) {
       rest(next->address);
       from = next->address + next->total_size;
@@ -89,7 +93,6 @@ std::vector<SegmentInfo> cut(const std::vector<stitchpool_range>& ranges, std::v
     }
     rest(end);
   }
-  // Memory of another allocator's, or of the driver's, lies in no range.
   segments.insert(segments.end(), std::make_move_iterator(next), std::make_move_iterator(owned.end()));
   std::sort(segments.begin(), segments.end(), by_address);
   return segments;

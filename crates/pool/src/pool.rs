@@ -56,6 +56,12 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The name of the driver that it runs on: `"cuda"` or `"host"`.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.engine.origin.driver().name()
+    }
+
     /// The arena of this name, made if there is none yet.
     ///
     /// # Errors

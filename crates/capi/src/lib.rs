@@ -26,6 +26,7 @@ mod shelf;
 mod shelves;
 mod status;
 mod table;
+mod thread_word;
 
 pub use boundary::{DriverHandle, GrowableHandle, LeaseHandle, ListenerHandle, PinHandle, PoolHandle, ViewHandle};
 pub use open_driver::OpenDriver;

@@ -51,7 +51,8 @@ impl FreeLog {
             return self.push_otherwise(start, units, epoch);
         }
         let at = self.pushed as usize % ENTRIES_MAX;
-        let entry = start.wrapping_sub(self.anchor) / UNIT_BYTES << LENGTH_BITS | u64::from(units);
+        let offset_units = start.wrapping_sub(self.anchor) / UNIT_BYTES;
+        let entry = (offset_units << LENGTH_BITS) | u64::from(units);
         match self.ring.get_mut(at) {
             Some(oldest) => *oldest = entry,
             None => self.grow(entry),

@@ -27,7 +27,6 @@ pub(crate) type LatchGuard<'a, T> = lock_api::MutexGuard<'a, RawLatch, T>;
 // SAFETY: of all exchanges between two stores of `unlock` only the first finds false, and it sees all that was
 // written before the store.
 unsafe impl RawMutex for RawLatch {
-    #[expect(clippy::declare_interior_mutable_const, reason = "it is what each latch begins as")]
     const INIT: Self = Self(AtomicBool::new(false));
     type Guard = GuardNoSend;
 

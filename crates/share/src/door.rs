@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn f45_a_refused_connection_names_the_permission_that_is_lacking() {
+    fn a_refused_connection_names_the_permission_that_is_lacking() {
         let name = Name::Path("/run/x.sock".into());
         for error in [Errno::ACCESS, Errno::PERM] {
             let refusal = name.refused("be connected to", error).to_string();

@@ -41,7 +41,7 @@ impl Owner {
         let pool = Pool::new(host.clone(), settings).unwrap();
         let stream = pool.register(RawStream { device: HERE, value: 0 }).unwrap();
         let block = pool.alloc(&Request::new(8 * MIB, stream).exclusive()).unwrap();
-        let mut exporter = Exporter::new(&pool).unwrap();
+        let exporter = Exporter::new(&pool).unwrap();
         exporter.serve().unwrap();
         Self { host, pool, exporter, block }
     }

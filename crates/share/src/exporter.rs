@@ -5,6 +5,7 @@ use crate::answer::{Answer, HandleRecord, Reason};
 use crate::desk::{Content, Desk, Letter, Terms};
 use crate::door::{Door, Name};
 use crate::error::{Error, Result};
+use crate::home::Home;
 use crate::offer::Offer;
 use crate::packet::{Packet, UNASKED};
 use crate::peer::Peer;
@@ -33,7 +34,7 @@ use stitchpool_pool::{Export, ExportedPart, Part, Pool};
 #[derive(Debug)]
 pub struct Exporter {
     house: Arc<House>,
-    service: Option<Service>,
+    service: Mutex<Option<Service>>,
 }
 
 /// A process that has come to import.
@@ -55,6 +56,7 @@ pub(crate) struct House {
     uuids: BTreeMap<DeviceId, Uuid>,
     exporter: [u8; 16],
     bell: Arc<Bell>,
+    home: Home,
     front: Mutex<Front>,
 }
 
@@ -115,8 +117,9 @@ impl Exporter {
         let uuids = pool.device_infos()?.into_iter().map(|info| (info.id, info.uuid)).collect();
         let front = Front { desk: Desk::new(exporter), visitors: BTreeMap::new(), next_visitor: 1 };
         let (door, bell) = (Door::open(name)?, Bell::new()?);
-        let house = House { pool: pool.clone(), door, uuids, exporter, bell, front: Mutex::new(front) };
-        Ok(Self { house: Arc::new(house), service: None })
+        let house =
+            House { pool: pool.clone(), door, uuids, exporter, bell, home: Home::here(), front: Mutex::new(front) };
+        Ok(Self { house: Arc::new(house), service: Mutex::default() })
     }
 
     /// Offers parts of live blocks, whole handles around them included, with at most these rights. The same
@@ -147,6 +150,7 @@ impl Exporter {
             return Err(Error::Argument("memory is offered for reading, or for reading and writing".into()));
         }
         let house = &self.house;
+        house.home.demand()?;
         let mut front = house.front.lock();
         let (generation, export) = match front.desk.again(&terms) {
             Some(known) => known,
@@ -174,8 +178,10 @@ impl Exporter {
     ///
     /// # Errors
     /// [`Error::Socket`] where the system gives no thread.
-    pub fn serve(&mut self) -> Result<()> {
-        if self.service.is_none() {
+    pub fn serve(&self) -> Result<()> {
+        self.house.home.demand()?;
+        let mut service = self.service.lock();
+        if service.is_none() {
             let house = self.house.clone();
             let once = move || {
                 if let Err(error) = house.answer(ROUND) {
@@ -183,7 +189,7 @@ impl Exporter {
                     std::thread::sleep(REST);
                 }
             };
-            self.service = Some(Service::start("stitchpool-share", self.house.bell.clone(), once)?);
+            *service = Some(Service::start("stitchpool-share", self.house.bell.clone(), once)?);
         }
         Ok(())
     }
@@ -236,8 +242,13 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        self.service = None;
+        *self.service.get_mut() = None;
         let house = &self.house;
+        if !house.home.is_here() {
+            // All of it is the parent's, whose threads may have been at any place in it.
+            std::mem::forget(self.house.clone());
+            return;
+        }
         let until = Instant::now() + FAREWELL;
         let generations = house.front.lock().desk.generations();
         generations.iter().for_each(|&generation| house.deliver(|desk| desk.recall(generation)));
@@ -299,7 +310,9 @@ impl House {
     }
 
     pub(crate) fn end_offer(&self, generation: u64) {
-        self.deliver(|desk| desk.end_offer(generation));
+        if self.home.is_here() {
+            self.deliver(|desk| desk.end_offer(generation));
+        }
     }
 
     /// Changes the desk, and sends what follows from it.
@@ -321,6 +334,7 @@ impl House {
 
     /// Looks once, for `wait` at most.
     fn answer_once(&self, wait: Duration) -> Result<u64> {
+        self.home.demand()?;
         let (watched, next_end) = {
             let front = self.front.lock();
             let sockets = front.visitors.iter().map(|(&id, visitor)| (id, visitor.socket.clone()));

@@ -113,7 +113,10 @@ impl Import {
 impl Shared {
     pub(crate) fn hold(&self) -> Result<Hold> {
         match &*self.state.lock() {
-            State::Here(mapped) => Ok(Hold { mapped: mapped.clone() }),
+            State::Here(mapped) => {
+                mapped.household.link.home.demand()?;
+                Ok(Hold { mapped: mapped.clone() })
+            }
             State::Gone(why) => Err(why.clone()),
         }
     }
@@ -174,6 +177,10 @@ pub(crate) fn highest(grants: &[Grant]) -> Rights {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        if !self.household.link.home.is_here() {
+            std::mem::forget(std::mem::take(&mut self.run));
+            return;
+        }
         let origin = &self.household.origin;
         if let Err(error) = self.users.iter().try_for_each(|&user| synchronize(origin, user)) {
             tracing::warn!(%error, "a device could not be waited for: imported memory stays mapped");

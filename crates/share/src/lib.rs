@@ -11,6 +11,7 @@ mod desk;
 mod door;
 mod error;
 mod exporter;
+mod home;
 mod import;
 mod importer;
 mod link;

@@ -58,7 +58,7 @@ fn a_ticket_of_an_exporter_that_is_gone_is_stale_or_finds_nobody() {
     let (owner, side) = (Owner::new(), Side::new(1));
     let block = owner.block(1);
     let path = std::env::temp_dir().join(format!("stitchpool-share-{}", std::process::id()));
-    let mut exporter = Exporter::at_path(&owner.pool, &path).unwrap();
+    let exporter = Exporter::at_path(&owner.pool, &path).unwrap();
     exporter.serve().unwrap();
     let offer = exporter.offer(&[part(block)], Rights::Read).unwrap();
     let old = offer.ticket().clone();
@@ -66,7 +66,7 @@ fn a_ticket_of_an_exporter_that_is_gone_is_stale_or_finds_nobody() {
     drop((offer, exporter));
     let error = Importer::connect(side.driver(), &old).unwrap_err();
     assert!(matches!(&error, Error::Socket { why, .. } if why.contains("nobody listens")), "{error}");
-    let mut exporter = Exporter::at_path(&owner.pool, &path).unwrap();
+    let exporter = Exporter::at_path(&owner.pool, &path).unwrap();
     exporter.serve().unwrap();
     let error = Importer::connect(side.driver(), &old).unwrap_err();
     assert!(matches!(&error, Error::Stale { why, .. } if why.contains("another exporter")), "{error}");

@@ -23,7 +23,9 @@ examples="two_devices tensor_parallel read_only oversubscribe kv_cache shared_pr
 for example in $examples; do
     cp "$target/release/examples/$example" "$folder/"
 done
-for built in stitchpool libstitchpool_c.so conformance address $examples; do
+cargo build --release --quiet -p stitchpool-cudarc --example saxpy
+cp "$target/release/examples/saxpy" "$folder/"
+for built in stitchpool libstitchpool_c.so conformance address saxpy $examples; do
     strip "$folder/$built"
 done
 ls -l "$folder"

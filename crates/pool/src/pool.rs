@@ -56,6 +56,12 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The name of the driver that it runs on: `"cuda"` or `"host"`.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.engine.origin.driver().name()
+    }
+
     /// The arena of this name, made if there is none yet.
     ///
     /// # Errors
@@ -284,7 +290,8 @@ impl Pool {
     /// # Errors
     /// [`Error::Capturing`], [`Error::Busy`], [`Error::Shared`], [`Error::UnknownArena`],
     /// [`Error::UnknownAddress`], [`Error::Backup`], [`Error::Disk`], [`Error::Limit`], or the driver's.
-    /// The blocks are then awake as before.
+    /// The blocks are then awake as before; but what was given back already, and is somebody else's by then,
+    /// sleeps on with its backup, and a resume brings it back.
     pub fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
         self.engine.suspend(scope, backup)
     }

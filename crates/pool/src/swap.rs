@@ -52,7 +52,8 @@ impl Engine {
                 return Err(Error::Unreachable { reader: user, owner: device });
             }
         }
-        self.release_idle(&mut mapper, ground)?;
+        let idle = self.idle_slots(&mapper, ground);
+        self.release_idle(&mut mapper, idle)?;
         let beds: Vec<Bed> = self.beds(&mapper, ground).into_iter().filter(|bed| bed.device != device).collect();
         let handles = self.create_for(&mut mapper, &beds, device)?;
         mapper.lend(&beds)?;

@@ -302,8 +302,13 @@ bool GraphPools::release_segments(Pool& pool) {
   return any;
 }
 
-bool GraphPools::give_back(MempoolId_t id) {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
+bool GraphPools::give_back(MempoolId_t id, bool may_wait) {
+  std::unique_lock<std::recursive_mutex> lock(mutex_, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return false;
+  }
   const bool is_all = id == MempoolId_t{0, 0};
   const auto is_due = [&](const auto& pool) { return pool.second.users == 0 && (is_all || pool.first == id); };
   if (is_capturing() || std::none_of(pools_.begin(), pools_.end(), is_due)) {

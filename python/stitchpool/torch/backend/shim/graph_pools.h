@@ -63,8 +63,9 @@ class GraphPools {
   void free(const Block& block);
 
   // Gives the free segments of pools without users back, of all ({0, 0}) or of the one named, after all work
-  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured.
-  bool give_back(MempoolId_t id);
+  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured, nor,
+  // without `may_wait`, while another thread is here: it may be waiting for the caller's device.
+  bool give_back(MempoolId_t id, bool may_wait);
   bool holds(MempoolId_t id, const std::unordered_set<void*>& live);
   std::vector<Shown> segments();
   // Bytes in segments, and those of them in live blocks.

@@ -7,7 +7,7 @@ mod paced;
 use paced::{Paced, Step};
 use std::sync::Arc;
 use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver};
-use stitchpool::driver::{Address, CostTable, DeviceId, Kernels, RawStream, Verb};
+use stitchpool::driver::{Address, CostTable, DeviceId, Grant, Kernels, RawStream, Rights, Verb};
 use stitchpool::{ArenaId, Backup, Pool, Request, Scope, Settings};
 
 /// Bytes that one byte stands for.
@@ -66,13 +66,20 @@ impl Rig {
         assert_eq!((tally.wrong_bytes, tally.faults), (0, Vec::new()));
     }
 
-    // SAFETY of both: the stream lives, and the blocks are awake and open to its device.
     fn fill(&self) {
-        self.each(|stream, at, bytes, seed| unsafe { self.host.fill(stream, at, bytes, seed) }.unwrap());
+        // SAFETY: the stream lives, and the blocks are awake and open to its device.
+        self.each(|stream, at, bytes, seed| {
+            // SAFETY: the stream lives, and the blocks are awake and open to its device.
+            unsafe { self.host.fill(stream, at, bytes, seed) }.unwrap();
+        });
     }
 
     fn verify(&self) {
-        self.each(|stream, at, bytes, seed| unsafe { self.host.verify(stream, at, bytes, seed) }.unwrap());
+        // SAFETY: as above.
+        self.each(|stream, at, bytes, seed| {
+            // SAFETY: the stream lives, and the blocks are awake and open to its device.
+            unsafe { self.host.verify(stream, at, bytes, seed) }.unwrap();
+        });
     }
 
     fn suspend(&self, backup: &Backup) -> Course {
@@ -112,33 +119,42 @@ impl Course {
     }
 }
 
-/// Plays two cycles and gives the second, whose trays are kept from the first.
-fn second_cycle(copy_us: f64, sizes: &[u64], backup: &Backup) -> (Course, Course) {
+/// Plays two cycles and gives the second, whose trays are kept from the first. The blocks' own device has these
+/// rights.
+fn second_cycle(copy_us: f64, sizes: &[u64], backup: &Backup, rights: Rights) -> (Course, Course) {
     let rig = Rig::small(copy_us, sizes);
+    let device = DeviceId(0);
+    let give = |rights| rig.pool.set_rights(Scope::Arena(rig.arena), &[Grant { device, rights }]).unwrap();
     rig.fill();
+    give(rights);
     rig.suspend(backup);
     rig.resume();
     let courses = (rig.suspend(backup), rig.resume());
+    give(Rights::ReadWrite);
     rig.verify();
     courses
 }
 
 #[test]
 fn suspend_and_resume_take_no_longer_than_the_copy_or_the_driver_whichever_is_slower() {
-    let peer = Backup::Peer(DeviceId(1));
+    let (host, peer) = (Backup::Host, Backup::Peer(DeviceId(1)));
     let one = vec![8 * GIB];
     let two = vec![4 * GIB; 2];
     let sixteen = vec![GIB / 2; 16];
+    let (write, read, none) = (Rights::ReadWrite, Rights::Read, Rights::None);
     let cases = [
-        ("128 handles of 64 MiB to the host", &one, &Backup::Host, OVER_PCIE_US, true),
-        ("2048 handles of 4 MiB to the host", &sixteen, &Backup::Host, OVER_PCIE_US, true),
-        ("128 handles of 64 MiB to a peer", &one, &peer, OVER_NVLINK_US, true),
-        ("256 handles of 32 MiB to a peer", &two, &peer, OVER_NVLINK_US, true),
+        ("128 handles of 64 MiB to the host", &one, &host, write, true),
+        ("2048 handles of 4 MiB to the host", &sixteen, &host, write, true),
+        ("2048 handles of 4 MiB, read-only, to the host", &sixteen, &host, read, true),
+        ("2048 handles of 4 MiB, closed, to the host", &sixteen, &host, none, true),
+        ("128 handles of 64 MiB to a peer", &one, &peer, write, true),
+        ("256 handles of 32 MiB to a peer", &two, &peer, write, true),
         // The driver needs longer for so many handles than the link for their bytes.
-        ("2048 handles of 4 MiB to a peer", &sixteen, &peer, OVER_NVLINK_US, false),
+        ("2048 handles of 4 MiB to a peer", &sixteen, &peer, write, false),
     ];
-    for (name, sizes, backup, copy_us, at_the_speed_of_the_copy) in cases {
-        let (suspended, resumed) = second_cycle(copy_us, sizes, backup);
+    for (name, sizes, backup, rights, at_the_speed_of_the_copy) in cases {
+        let copy_us = if *backup == host { OVER_PCIE_US } else { OVER_NVLINK_US };
+        let (suspended, resumed) = second_cycle(copy_us, sizes, backup, rights);
         for (what, course) in [("suspend", suspended), ("resume", resumed)] {
             let ratio = course.took_us / copy_us;
             println!(
@@ -151,6 +167,15 @@ fn suspend_and_resume_take_no_longer_than_the_copy_or_the_driver_whichever_is_sl
             assert!(ratio <= BAR || !at_the_speed_of_the_copy, "{name}: {what} takes {ratio:.3} x the copy");
         }
     }
+}
+
+#[test]
+fn idle_memory_of_what_falls_asleep_goes_behind_the_copies_too() {
+    let rig = Rig::small(OVER_NVLINK_US, &[4 * GIB; 2]);
+    rig.pool.free(rig.blocks[1].0).unwrap();
+    let suspended = rig.suspend(&Backup::Host);
+    assert!(suspended.last(Verb::Copy).at_us < suspended.first(Verb::Unmap).at_us);
+    assert_eq!(suspended.of(Verb::Release).count(), 256, "idle or not");
 }
 
 #[test]

@@ -2,12 +2,11 @@
 //! priced at, copies follow each other on one link, and waits last until they are done.
 
 use std::collections::BTreeMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stitchpool::driver::{
     Address, Capture, CostTable, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link,
-    Metered, RawEvent, RawHandle, RawStream, Result, Verb,
+    Metered, RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
 };
 
 /// What the link needs between two copies, in microseconds.
@@ -164,7 +163,9 @@ impl Driver for Paced {
 
     unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.is_done(event) }
+        let done = unsafe { self.driver.is_done(event) }?;
+        let course = self.course.lock().unwrap();
+        Ok(done && course.events_us.get(&event.value).is_none_or(|&done_us| done_us <= self.clock_us(&course)))
     }
 
     unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {
@@ -219,12 +220,12 @@ impl Driver for Paced {
         Ok(())
     }
 
-    unsafe fn export(&self, handle: RawHandle) -> Result<OwnedFd> {
+    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle) }
+        unsafe { self.driver.export(handle, kind) }
     }
 
-    fn import(&self, descriptor: BorrowedFd<'_>, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.import(descriptor, spec)
+    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
+        self.driver.import(shareable, spec)
     }
 }

@@ -66,8 +66,7 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Queues what was taken on: the next load will not continue it.
-    pub(crate) fn send(&mut self) -> Result<(), Error> {
+    fn send(&mut self) -> Result<(), Error> {
         let Some(load) = self.held.take() else { return Ok(()) };
         self.note(load.stream);
         copy(self.origin, load.stream, load.to, load.from, load.bytes)
@@ -86,6 +85,16 @@ impl<'a> Courier<'a> {
 const BYTES_PER_US_MIN: u64 = 100;
 
 impl Milestone {
+    /// Whether the loads before it are done.
+    pub(crate) fn is_reached(&self) -> Result<bool, Error> {
+        for event in &self.events {
+            if !event.is_done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Waits (the CPU) until the loads before it are done; `grace` and what a slow bus needs, at most.
     pub(crate) fn reach(&self, grace: Duration) -> Result<(), Error> {
         let limit = grace + Duration::from_micros(self.bytes / BYTES_PER_US_MIN);

@@ -22,7 +22,10 @@ use stitchpool_driver::{Address, DeviceId};
 /// What is taken from beds.
 #[derive(Debug, Default)]
 pub(crate) struct Freight {
-    /// What the beds will hold from the first on whose handle has not gone yet.
+    pub(crate) beds: Vec<Bed>,
+    /// So many of them, the first, may be read by whoever copies.
+    pub(crate) lent: usize,
+    /// What they will hold, from the first on whose handle has not gone yet.
     pub(crate) contents: VecDeque<Content>,
     /// In the order of the beds, all of them iff everything was queued.
     pub(crate) batches: VecDeque<Batch>,
@@ -44,32 +47,29 @@ const FILE_PART_BYTES: u64 = 16 << 20;
 impl Engine {
     /// Finds places for the beds' content and queues all copies: the first runs while places for the next are
     /// made. What goes to a file is there at the end.
-    pub(crate) fn load(&self, mapper: &mut Mapper, beds: &[Bed], backup: &Backup, freight: &mut Freight) -> Result<()> {
+    pub(crate) fn load(&self, mapper: &mut Mapper, freight: &mut Freight, backup: &Backup) -> Result<()> {
         let place = match backup {
             Backup::Discard => {
-                freight.contents.extend(beds.iter().map(|_| Content::Discarded));
-                freight.batches.push_back(Batch { beds: 0..beds.len(), copied: Milestone::default() });
+                freight.contents.extend(freight.beds.iter().map(|_| Content::Discarded));
+                freight.batches.push_back(Batch { beds: 0..freight.beds.len(), copied: Milestone::default() });
                 return Ok(());
             }
-            Backup::Disk(directory) => {
-                self.load_file(beds, directory, freight)?;
-                freight.batches.push_back(Batch { beds: 0..beds.len(), copied: Milestone::default() });
-                return Ok(());
-            }
+            Backup::Disk(directory) => return self.load_file(mapper, freight, directory),
             Backup::Host => DeviceId::HOST,
             Backup::Peer(device) => *device,
         };
-        let mut rack = Rack::new(place, beds);
-        let loaded = self.load_trays(mapper, beds, &mut rack, freight);
+        let mut rack = Rack::new(place, &freight.beds);
+        let loaded = self.load_trays(mapper, freight, &mut rack);
         freight.trays = rack.into_trays();
         loaded
     }
 
-    fn load_trays(&self, mapper: &mut Mapper, beds: &[Bed], rack: &mut Rack, freight: &mut Freight) -> Result<()> {
+    fn load_trays(&self, mapper: &mut Mapper, freight: &mut Freight, rack: &mut Rack) -> Result<()> {
+        let Freight { beds, lent, contents, batches, bytes: all_bytes, .. } = freight;
         let mut stowed = VecDeque::new();
         if rack.looks_short(mapper) {
             // If it is, that is known before anything is copied.
-            for bed in beds {
+            for bed in &*beds {
                 stowed.push_back(rack.stow(mapper, bed)?);
             }
         }
@@ -77,6 +77,8 @@ impl Engine {
         let mut first = 0;
         while first < beds.len() {
             let last = first + next_batch(beds[first..].iter().map(|bed| bed.bytes));
+            mapper.lend(&beds[first..last])?;
+            *lent = last;
             for bed in &beds[first..last] {
                 let parts = stowed.pop_front().map_or_else(|| rack.stow(mapper, bed), Ok)?;
                 for part in &parts {
@@ -84,25 +86,29 @@ impl Engine {
                     let (from, to) = (Address(part.at), tray.at() + *offset);
                     let devices = (bed.device, tray.device());
                     courier.take(Load { stream: bed.stream, devices, from, to, bytes: part.bytes })?;
-                    freight.bytes += part.bytes;
+                    *all_bytes += part.bytes;
                 }
-                freight.contents.push_back(Content::Parts(parts));
+                contents.push_back(Content::Parts(parts));
             }
             let copied = courier.mark(beds[first..last].iter().map(|bed| bed.bytes).sum())?;
-            freight.batches.push_back(Batch { beds: first..last, copied });
+            batches.push_back(Batch { beds: first..last, copied });
             first = last;
         }
         Ok(())
     }
 
-    fn load_file(&self, beds: &[Bed], directory: &Path, freight: &mut Freight) -> Result<()> {
+    fn load_file(&self, mapper: &mut Mapper, freight: &mut Freight, directory: &Path) -> Result<()> {
+        mapper.lend(&freight.beds)?;
+        freight.lent = freight.beds.len();
         let (file, mut open) = DiskFile::create(directory)?;
         let file = Arc::new(file);
-        for bed in beds {
+        for bed in &freight.beds {
             let parts = self.to_file(bed, (&file, &mut open), &mut freight.bytes)?;
             freight.contents.push_back(Content::Parts(parts));
         }
-        open.sync_data().map_err(|error| Error::Backup(format!("the backup file was not kept: {error}")))
+        open.sync_data().map_err(|error| Error::Backup(format!("the backup file was not kept: {error}")))?;
+        freight.batches.push_back(Batch { beds: 0..freight.beds.len(), copied: Milestone::default() });
+        Ok(())
     }
 
     fn to_file(&self, bed: &Bed, to: (&Arc<DiskFile>, &mut File), offset: &mut u64) -> Result<Vec<Deposit>> {

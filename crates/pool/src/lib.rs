@@ -8,7 +8,8 @@
 //!
 //! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
 //! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
-//! sleeps. Content waits in a `backup`, on a `tray` or `disk`, which `stowage` deals out.
+//! sleeps. Content on its way out is `freight`, put on a `rack` of `tray`s, which `stowage` deals out, or on `disk`;
+//! it waits in a `backup`. A `sleeper` gets an `incoming` handle and has `risen`.
 #![deny(unsafe_code)]
 
 mod arena;
@@ -30,6 +31,7 @@ mod engine;
 mod error;
 mod evict;
 mod exclusive;
+mod export;
 mod extent;
 mod extents;
 mod fill;
@@ -40,6 +42,7 @@ mod graph;
 mod group;
 mod growable;
 mod heap;
+mod holding;
 mod holds;
 mod incoming;
 mod job;
@@ -104,6 +107,7 @@ pub use arena::ArenaId;
 pub use backup::Backup;
 pub use buffer::Buffer;
 pub use error::{Error, Holdings, Result, Shortage};
+pub use export::{Export, ExportedPart};
 pub use growable::Growable;
 pub use lease::Lease;
 pub use listener::{Interest, Listener, ListenerId};

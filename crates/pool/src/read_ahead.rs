@@ -90,3 +90,44 @@ impl Drop for ReadAhead {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backup::Deposit;
+
+    /// Three parts of one file, the last with a wrong checksum.
+    fn parts() -> Vec<Content> {
+        let (file, mut open) = DiskFile::create(&std::env::temp_dir()).unwrap();
+        let file = Arc::new(file);
+        let mut contents = vec![Content::Discarded];
+        for (number, wrong) in [(0_u8, 0), (1, 0), (2, 1)] {
+            let checksum = file.append(&mut open, &[number; 100]).unwrap();
+            let store = Store::File(file.clone(), u64::from(number) * 100, checksum ^ wrong);
+            contents.push(Content::Parts(vec![Deposit { at: 0, bytes: 100, store }]));
+        }
+        contents
+    }
+
+    #[test]
+    fn parts_come_in_order_and_what_is_wrong_is_an_error_of_its_own_part() {
+        let contents = parts();
+        let mut files = ReadAhead::over(&contents);
+        assert_eq!(files.next().unwrap(), [0; 100]);
+        assert_eq!(files.next().unwrap(), [1; 100]);
+        assert!(files.next().is_err());
+        assert!(files.next().unwrap().is_empty(), "there is no more");
+    }
+
+    #[test]
+    fn a_reader_that_nobody_asks_any_more_ends_and_lets_go_of_its_file() {
+        let contents = parts();
+        let Content::Parts(first) = &contents[1] else { panic!() };
+        let Store::File(file, ..) = &first[0].store else { panic!() };
+        let file = Arc::downgrade(file);
+        let files = ReadAhead::over(&contents);
+        drop(contents);
+        drop(files);
+        assert!(file.upgrade().is_none());
+    }
+}

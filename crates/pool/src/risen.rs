@@ -5,7 +5,7 @@ use crate::backup::{Content, Store};
 use crate::batch::next_batch;
 use crate::bed::Bed;
 use crate::chain::Slot;
-use crate::courier::{Courier, Load};
+use crate::courier::{Courier, Load, Milestone};
 use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -14,7 +14,8 @@ use crate::mapper::Mapper;
 use crate::read_ahead::ReadAhead;
 use crate::scope::Ground;
 use crate::sleeper::Sleeper;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use stitchpool_chunks::{memset, write};
 use stitchpool_driver::Address;
 
@@ -24,6 +25,12 @@ pub(crate) struct Risen {
     sleeper: Sleeper,
     source: Source,
     content: Content,
+}
+
+/// A batch that is being filled.
+struct Filling {
+    risen: Range<usize>,
+    copied: Milestone,
 }
 
 /// What blocks come back filled with whose content was discarded, where the settings want that.
@@ -57,6 +64,7 @@ impl Engine {
         let slots = sleepers.iter().filter_map(|sleeper| mapper.slot_holding(sleeper.at.0));
         let mut files = ReadAhead::over(slots.filter_map(Slot::content));
         let mut restored_bytes = 0;
+        let mut under_way = VecDeque::new();
         let mut rest = sleepers;
         while !rest.is_empty() {
             let neighbours = rest.iter().zip(&rest[1..]).take_while(|(one, next)| one.is_followed_by(next)).count();
@@ -69,13 +77,25 @@ impl Engine {
                 restored_bytes += self.fill(&mut courier, &mut files, sleeper, content)?;
             }
             // It runs while the driver makes the next batch.
-            courier.send()?;
+            let copied = courier.mark(batch.iter().map(|sleeper| sleeper.bytes).sum())?;
+            under_way.push_back(Filling { risen: first..risen.len(), copied });
+            // A refusal to tell is told by the wait.
+            while under_way.front().is_some_and(|filling| filling.copied.is_reached().unwrap_or(false)) {
+                self.end_filling(mapper, risen, under_way.pop_front())?;
+            }
             rest = behind;
         }
-        let bytes = sleepers.iter().map(|sleeper| sleeper.bytes).sum();
-        courier.mark(bytes)?.reach(self.settings.wait_max)?;
-        risen.iter().try_for_each(|risen| risen.sleeper.settle_rights(mapper))?;
+        while !under_way.is_empty() {
+            self.end_filling(mapper, risen, under_way.pop_front())?;
+        }
         Ok(restored_bytes)
+    }
+
+    /// Waits until a batch is filled, and gives whoever has filled it the rights that it shall have.
+    fn end_filling(&self, mapper: &Mapper, risen: &[Risen], filling: Option<Filling>) -> Result<()> {
+        let Some(Filling { risen: batch, copied }) = filling else { return Ok(()) };
+        copied.reach(self.settings.wait_max)?;
+        Ok(risen[batch].iter().try_for_each(|risen| risen.sleeper.settle_rights(mapper))?)
     }
 
     /// Maps one batch of neighbours.

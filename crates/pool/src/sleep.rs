@@ -32,9 +32,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "suspend")? else {
             return Ok(Suspended { already: true, ..Suspended::default() });
         };
-        let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, backup));
-        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Asleep));
-        outcome
+        self.with_notice(&[&ground], Some(Wakefulness::Asleep), || self.put_to_sleep(&ground, backup))
     }
 
     pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
@@ -43,20 +41,19 @@ impl Engine {
         let shown = self.shown(&mapper, ground);
         let held = |mapper: &Mapper| mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum::<u64>();
         let held_before = held(&mapper);
-        self.release_idle(&mut mapper, ground)?;
-        let beds = self.beds(&mapper, ground);
-        if *backup != Backup::Discard {
-            mapper.lend(&beds)?;
-        }
-        let mut freight = Freight::default();
+        let idle = self.idle_slots(&mapper, ground);
+        let mut beds = self.beds(&mapper, ground);
+        beds.retain(|bed| !idle.contains_key(&bed.at));
+        let mut freight = Freight { beds, ..Freight::default() };
         let emptied = self
-            .load(&mut mapper, &beds, backup, &mut freight)
-            .and_then(|()| self.lay_down(&mut mapper, &beds, &mut freight));
+            .load(&mut mapper, &mut freight, backup)
+            .and_then(|()| self.release_idle(&mut mapper, idle))
+            .and_then(|()| self.lay_down(&mut mapper, &mut freight));
         if let Err(error) = emptied {
-            self.undo_sleep(&mut mapper, (ground, &users), &beds, freight);
+            self.undo_sleep(&mut mapper, ground, &users, freight);
             return Err(error);
         }
-        note_evicted(&mut mapper, &beds, ground.evicts);
+        note_evicted(&mut mapper, &freight.beds, ground.evicts);
         let released_bytes = held_before.saturating_sub(held(&mapper));
         drop(mapper);
         let backup_bytes = freight.bytes;
@@ -86,12 +83,13 @@ impl Engine {
 
     /// Unmaps the beds and gives their handles to the driver, batch after batch, while the next is still being
     /// copied. What has no copies under way is one batch: nothing of it goes before all of it is unmapped.
-    fn lay_down(&self, mapper: &mut Mapper, beds: &[Bed], freight: &mut Freight) -> Result<()> {
-        while let Some(batch) = freight.batches.pop_front() {
+    fn lay_down(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
+        let Freight { beds, contents, batches, .. } = freight;
+        while let Some(batch) = batches.pop_front() {
             batch.copied.reach(self.settings.wait_max)?;
             let beds = &beds[batch.beds];
             beds.iter().try_for_each(|bed| self.unmap_bed(mapper, bed.heap, bed.at, bed.bytes))?;
-            for (bed, content) in beds.iter().zip(freight.contents.drain(..beds.len())) {
+            for (bed, content) in beds.iter().zip(contents.drain(..beds.len())) {
                 part_with(mapper, bed.at, content);
             }
         }
@@ -101,13 +99,13 @@ impl Engine {
     /// Undoes a suspend that was refused: each handle goes back where it was, and what had given its handle to
     /// the driver gets other memory. What cannot be undone goes on sleeping: nothing is lost, and a resume
     /// tries again.
-    fn undo_sleep(&self, mapper: &mut Mapper, (ground, users): (&Ground, &[DeviceId]), beds: &[Bed], freight: Freight) {
+    fn undo_sleep(&self, mapper: &mut Mapper, ground: &Ground, users: &[DeviceId], freight: Freight) {
+        let Freight { beds, lent, contents, trays, .. } = freight;
         // Copies may still be reading what is mapped, and writing trays.
         let quiet = self.await_copies(users);
-        self.stand_up(mapper, beds);
-        self.rouse_again(mapper, ground, beds);
-        mapper.take_back(beds);
-        let Freight { contents, trays, .. } = freight;
+        self.stand_up(mapper, &beds);
+        self.rouse_again(mapper, ground, &beds);
+        mapper.take_back(&beds[..lent]);
         drop(contents);
         if quiet {
             mapper.put_trays(trays);

@@ -25,17 +25,19 @@ impl Engine {
     }
 
     /// Waits, for a second at most, until the driver shows what was given back as free; gives what it does
-    /// not show.
+    /// not show. For what it refused to take back nobody waits.
     pub(crate) fn await_visible(&self, before: &Shown) -> u64 {
         let deadline = Instant::now() + VISIBLE_WITHIN;
         loop {
-            let mut hidden_bytes = 0;
+            let (mut hidden_bytes, mut awaited_bytes) = (0, 0);
             for (&device, &(free_bytes, held_bytes)) in before {
                 let released_bytes = held_bytes.saturating_sub(self.mapper.lock().held_bytes(device));
                 let shown = self.origin.driver().memory(device).map_or(u64::MAX, |memory| memory.free_bytes);
-                hidden_bytes += (free_bytes + released_bytes).saturating_sub(shown);
+                let hidden = (free_bytes + released_bytes).saturating_sub(shown);
+                hidden_bytes += hidden;
+                awaited_bytes += hidden.saturating_sub(self.origin.quarantine().physical_bytes(device));
             }
-            if hidden_bytes == 0 || Instant::now() >= deadline {
+            if awaited_bytes == 0 || Instant::now() >= deadline {
                 return hidden_bytes;
             }
             thread::sleep(Duration::from_millis(1));

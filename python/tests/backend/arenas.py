@@ -143,3 +143,15 @@ def one_pool_serves_python_and_torch():
     assert backend.pool_stats()["live_bytes"] == 60 * MIB
     other.free()
     shim.pretend_delete(ctypes.c_void_p(block))
+
+
+def a_process_ends_well_while_an_arena_sleeps():
+    plug, p = sharing(), start()
+    if plug is None:
+        return
+    with plug.arena("weights"):
+        kept, gone = p.alloc(6 * MIB), p.alloc(2 * MIB)
+    plug.suspend("weights")
+    # The one is never freed, the other by what Python runs last.
+    sys.modules["the very last"] = type("Last", (), {"__del__": lambda self: p.free(gone)})()
+    globals()["kept for ever"] = kept

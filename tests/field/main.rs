@@ -20,6 +20,7 @@ mod ranges;
 mod relief;
 mod rig;
 mod rights;
+mod setback;
 mod shadow;
 mod sizes;
 mod sleep;

@@ -27,7 +27,9 @@ mod book;
 pub use stitchpool_chunks as chunks;
 pub use stitchpool_driver as driver;
 pub use stitchpool_pool::{
-    ArenaId, Backup, Block, Buffer, DeviceStats, Error, Growable, Holdings, Interest, Lease, Listener, ListenerId,
-    Migrated, Part, Piece, Pin, Placement, Pool, Relief, Request, Result, Resumed, Scope, Segment, Settings, Shortage,
-    SlotState, Stats, StreamId, Survey, SurveyedHandle, SurveyedSlot, Suspended, Trimmed, View,
+    ArenaId, Backup, Block, Buffer, DeviceStats, Error, Export, ExportedPart, Growable, Holdings, Interest, Lease,
+    Listener, ListenerId, Migrated, Part, Piece, Pin, Placement, Pool, Relief, Request, Result, Resumed, Scope,
+    Segment, Settings, Shortage, SlotState, Stats, StreamId, Survey, SurveyedHandle, SurveyedSlot, Suspended, Trimmed,
+    View,
 };
+pub use stitchpool_share as share;

@@ -44,7 +44,7 @@ def test_a_lease_keeps_a_freed_block_until_its_work_is_launched(pool):
     with pool.stream() as stream:
         with pool.lease(block) as lease:
             assert (lease.address, lease.bytes) == (block.address, 4 * MIB)
-            with pytest.raises(stitchpool.InUse, match="leases or views"):
+            with pytest.raises(stitchpool.InUse, match="leases, views or exports"):
                 block.suspend()
             block.free()
             assert pool.stats().kept_bytes == 4 * MIB

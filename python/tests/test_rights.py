@@ -20,7 +20,7 @@ def test_rights_come_and_go_while_the_block_lives(pair):
                 lease.record_use(reader)
             pair.set_rights({1: "read_write"}, block)
             lease.record_use(reader)
-            with pytest.raises(stitchpool.InUse, match="leases or views"):
+            with pytest.raises(stitchpool.InUse, match="leases, views or exports"):
                 pair.set_rights({1: "none"}, block)
     pair.set_rights({1: "none"}, block)
     with memoryview(block):

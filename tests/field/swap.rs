@@ -140,3 +140,27 @@ fn a_fault_at_any_call_of_a_migration_or_exchange_changes_nothing() {
         }
     }
 }
+
+#[test]
+fn f15_c_memory_is_remapped_after_the_work_that_uses_it() {
+    for exchange in [false, true] {
+        let rig = two_devices().build();
+        let (stream, stranger) = (rig.stream(), rig.stream());
+        let (one, two) = (own(&rig, stream, 3, 1), own(&rig, stream, 3, 2));
+        rig.assert_right();
+        // The pool was never told that this stream uses them.
+        rig.busy(stranger);
+        rig.verify(stranger, one, 3 * CHUNK, 1);
+        rig.fill(stranger, one, 3 * CHUNK, 3);
+        rig.verify(stranger, two, 3 * CHUNK, 2);
+        match exchange {
+            true => rig.pool().exchange(Scope::Block(one), Scope::Block(two)).unwrap(),
+            false => drop(rig.pool().migrate(Scope::Block(one), THERE).unwrap()),
+        }
+        assert_eq!(rig.host.queued(stranger.raw).unwrap(), 0, "nothing was remapped before");
+        let (in_one, in_two) = if exchange { (2, 3) } else { (3, 2) };
+        rig.verify(stream, one, 3 * CHUNK, in_one);
+        rig.verify(stream, two, 3 * CHUNK, in_two);
+        rig.assert_right();
+    }
+}

@@ -4,7 +4,6 @@ import torch
 from llama import adam, billion, heavy_tailed, words
 from torch import nn
 
-STEPS = 36
 RANK = 16
 
 

@@ -166,6 +166,11 @@ impl Chain {
         self.at
     }
 
+    /// Where its last slot must end.
+    pub(crate) const fn end(&self) -> Address {
+        self.end
+    }
+
     pub(crate) const fn heap(&self) -> u32 {
         self.heap
     }
@@ -227,6 +232,17 @@ impl Chain {
                 false
             }
         }
+    }
+
+    /// A growable buffer of so many bytes has it from now on.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        self.kept = true;
+        self.end = self.at + bytes;
+    }
+
+    /// Whether `address` is a growable buffer's, which has this chain.
+    pub(crate) fn is_kept_at(&self, address: Address) -> bool {
+        self.kept && address < self.end
     }
 
     /// Whether slots can stand up to `end`.

@@ -134,13 +134,22 @@ pub enum Error {
         /// The block.
         address: Address,
     },
-    /// Something was asked of a block that leases or views hold in place.
-    #[error("{holders} leases or views hold the block at {address}: end them first")]
+    /// Something was asked of a block that leases, views or exports hold in place.
+    #[error("{holders} leases, views or exports hold the block at {address}: end them first")]
     Held {
         /// The block.
         address: Address,
         /// How many they are.
         holders: u32,
+    },
+    /// Memory was to leave the process whose handles were not created for that.
+    #[error(
+        "the handles on {device} are private and cannot be exported: build the pool with kind FileDescriptor (within \
+         a host) or Fabric"
+    )]
+    Private {
+        /// Where the memory lies.
+        device: DeviceId,
     },
     /// A part of a block that begins or ends inside a handle.
     #[error(

@@ -207,12 +207,11 @@ impl Engine {
             return Ok(());
         }
         for heap in self.heaps_of(arena) {
+            let users = self.grantees(mapper, &[heap.index]);
             let mut core = heap.core.lock();
             let Some(tenant) = core.tenant.clone() else { continue };
-            let replays = |clock: &&Arc<Clock>| {
-                clock.serial() != tenant.key.serial
-                    && tenant.grants.iter().any(|grant| grant.device == clock.raw().device)
-            };
+            let replays =
+                |clock: &&Arc<Clock>| clock.serial() != tenant.key.serial && users.contains(&clock.raw().device);
             let clocks: Vec<Arc<Clock>> = mapper.clocks.values().filter(replays).cloned().collect();
             core.free_again(&clocks);
         }

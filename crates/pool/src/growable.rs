@@ -84,7 +84,7 @@ impl Pool {
         }
         let at = mapper.open_chain(max_bytes, heap.index, false)?;
         if let Some(chain) = mapper.chains.get_mut(&at) {
-            chain.kept = true;
+            chain.keep(max_bytes);
         }
         drop(mapper);
         let whole = Part { chain: at, start: at, end: at + max_bytes, step_bytes, max_bytes };
@@ -308,7 +308,8 @@ fn blocks_in(part: &Part, mapper: &Mapper, core: &Core) -> Vec<Gap> {
     live.map(|slot| Gap { start: slot.at().0, bytes: slot.bytes() }).collect()
 }
 
-fn whole_granules(what: &'static str, bytes: u64, granule_bytes: u64) -> Result<()> {
+/// Refuses what is no whole number of granules.
+pub(crate) fn whole_granules(what: &'static str, bytes: u64, granule_bytes: u64) -> Result<()> {
     if !bytes.is_multiple_of(granule_bytes) {
         return Err(stitchpool_chunks::Error::Unaligned { what, bytes, granule_bytes }.into());
     }

@@ -92,9 +92,13 @@ impl Part {
         (start, end)
     }
 
-    /// What the gaps shall be filled with: pieces that the placement gives, cut at the steps.
-    pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, granule_bytes: u64) -> Result<Vec<Piece>> {
+    /// What the gaps of its chain shall be filled with: pieces that the placement gives, cut at the steps, and
+    /// where rights change.
+    pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
         let Some(last) = gaps.last() else { return Ok(Vec::new()) };
+        let granule_bytes = mapper.granule_bytes();
+        let rights = mapper.chains.get(&self.chain).map(|chain| &chain.rights);
+        let changes_at = |at: u64| Some(rights?.border_behind(self.chain + at)? - self.chain);
         // Stripes repeat, so those beyond the last gap need not be dealt.
         let reach_bytes = match placement {
             Placement::RoundRobin { .. } => last.end() - self.chain,
@@ -108,7 +112,8 @@ impl Part {
             for piece in &whole {
                 border += piece.bytes;
                 while at < end.min(border) {
-                    let next = end.min(border).min((at / self.step_bytes + 1) * self.step_bytes);
+                    let step_end = (at / self.step_bytes + 1) * self.step_bytes;
+                    let next = end.min(border).min(step_end).min(changes_at(at).unwrap_or(end));
                     pieces.push(Piece { device: piece.device, bytes: next - at });
                     at = next;
                 }

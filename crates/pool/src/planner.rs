@@ -45,7 +45,7 @@ impl<'a> Planner<'a> {
     fn plan_part(&mut self, part: Part) -> Result<Plan> {
         let (mapper, job) = (self.markets.mapper, self.markets.job);
         let lack = part.lack(mapper, &job.heap.core.lock())?;
-        let pieces = part.pieces(&lack.gaps, &job.tenant.key.placement, mapper.granule_bytes())?;
+        let pieces = part.pieces(&lack.gaps, &job.tenant.key.placement, mapper)?;
         let (start, end) = part.span(&lack);
         let mut plan = self.gather(Place::Part { start, end }, &pieces, true);
         let pending_bytes = if job.waits == Waits::None { lack.pending_bytes } else { 0 };

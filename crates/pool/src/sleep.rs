@@ -32,9 +32,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "suspend")? else {
             return Ok(Suspended { already: true, ..Suspended::default() });
         };
-        let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, backup));
-        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Asleep));
-        outcome
+        self.with_notice(&[&ground], Some(Wakefulness::Asleep), || self.put_to_sleep(&ground, backup))
     }
 
     pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {

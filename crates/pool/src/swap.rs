@@ -42,12 +42,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
             return Err(self.asleep(scope));
         };
-        let outcome = self.with_notice(&[&ground], || self.move_all(&ground, device));
-        if outcome.is_ok() {
-            self.after_return(&self.segments_on(&[&ground]));
-        }
-        self.reopen(&ground, None);
-        outcome
+        self.with_notice(&[&ground], None, || self.move_all(&ground, device))
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
@@ -194,9 +189,7 @@ impl Engine {
         }
         let users = distinct(users);
         let both: Vec<&Ground> = grounds.iter().collect();
-        self.with_notice(&both, || self.cross(one, other, &users))?;
-        self.after_return(&self.segments_on(&both));
-        Ok(())
+        self.with_notice(&both, None, || self.cross(one, other, &users))
     }
 
     fn cross(&self, one: Scope, other: Scope, users: &[DeviceId]) -> Result<()> {

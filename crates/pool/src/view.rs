@@ -2,10 +2,9 @@
 
 use crate::chain::Slot;
 use crate::clock::{Clock, Fence};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::holding::Holding;
 use crate::holds;
-use crate::lease::demand_awake;
 use crate::mapper::Mapper;
 use crate::overrides::{over, positive};
 use crate::pool::Pool;
@@ -82,11 +81,14 @@ impl Pool {
         let engine = &*self.engine;
         let grants = positive(&over(&[], grants));
         let mut mapper = engine.mapper.lock();
-        let mut holding = Holding { engine, held: Vec::with_capacity(parts.len()) };
+        let mut holding = Holding::new(engine);
         let mut handles = Vec::new();
-        for part in parts {
-            holding.hold(&mapper, part)?;
-            handles.extend(handles_of(&mapper, part)?);
+        for &Part { address, bytes } in parts {
+            let end = Address(holding.hold(&mapper, address)?.end());
+            if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
+                return Err(Error::OutOfRange { address, bytes, end });
+            }
+            handles.extend(handles_of(&mapper, address, bytes)?);
         }
         let bytes = handles.iter().map(|handle| handle.bytes()).sum();
         if handles.is_empty() {
@@ -96,8 +98,7 @@ impl Pool {
             engine.demand_reach(&grants, handle.device())?;
         }
         let at = mapper.stand(handles, &grants)?;
-        let held = std::mem::take(&mut holding.held);
-        Ok(View { pool: self.clone(), at, bytes, grants, held, clocks: Mutex::default() })
+        Ok(View { pool: self.clone(), at, bytes, grants, held: holding.keep(), clocks: Mutex::default() })
     }
 }
 
@@ -154,47 +155,10 @@ impl Drop for View {
     }
 }
 
-/// Blocks that are held until it goes.
-struct Holding<'a> {
-    engine: &'a Engine,
-    held: Vec<(u32, u64)>,
-}
-
-impl Holding<'_> {
-    /// Holds the block that a part lies in.
-    fn hold(&mut self, mapper: &Mapper, part: &Part) -> Result<()> {
-        let Part { address, bytes } = *part;
-        let heap = self.engine.heap_of(address)?;
-        let mut core = heap.core.lock();
-        let (Some(extent), Some(tenant)) = (core.block_at(address.0), core.tenant.clone()) else {
-            drop(core);
-            return Err(self.engine.unknown(address));
-        };
-        let end = Address(extent.end());
-        if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
-            return Err(Error::OutOfRange { address, bytes, end });
-        }
-        demand_awake(mapper, &tenant, Block { address: Address(extent.start), bytes: extent.bytes() })?;
-        core.hold(extent.start);
-        self.held.push((heap.index, extent.start));
-        Ok(())
-    }
-}
-
-impl Drop for Holding<'_> {
-    fn drop(&mut self) {
-        for &(heap, start) in &self.held {
-            if let Some(heap) = self.engine.registry.heap(heap) {
-                heap.core.lock().let_go(start, &[]);
-            }
-        }
-    }
-}
-
 /// The handles behind a part of a block that is held, which they must fill to the byte.
-fn handles_of(mapper: &Mapper, part: &Part) -> Result<Vec<Arc<PhysicalHandle>>> {
-    demand_whole(mapper, part.address, part.bytes)?;
-    let slots = mapper.slots_over(part.address, part.address + part.bytes);
+fn handles_of(mapper: &Mapper, address: Address, bytes: u64) -> Result<Vec<Arc<PhysicalHandle>>> {
+    demand_whole(mapper, address, bytes)?;
+    let slots = mapper.slots_over(address, address + bytes);
     Ok(slots.filter_map(Slot::current).map(|mapping| mapping.handle().clone()).collect())
 }
 

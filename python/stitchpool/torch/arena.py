@@ -24,8 +24,8 @@ class Arena:
 
     def __init__(self, name: str) -> None:
         self._arena: PoolArena = pool().arena(name)
-        # PyTorch's own cache stands in between: memory of one arena must not come to another by it.
-        self._part: Optional[torch.cuda.MemPool] = None if process.enabled() else part.mem_pool()
+        # Where PyTorch's own cache stands in between: by device, so that memory of one arena does not come to another.
+        self._parts: "dict[int, torch.cuda.MemPool]" = {}
         self._entered = threading.local()
 
     @property
@@ -41,13 +41,19 @@ class Arena:
         """
         before = _native.enter_arena(self._arena.number)
         try:
-            if self._part is None:
+            if process.enabled():
                 yield self
             else:
-                with part.use_mem_pool(self._part, device):
+                with part.use_mem_pool(self._part(part.device_index(device)), device):
                     yield self
         finally:
             _native.enter_arena(before)
+
+    def _part(self, device: int) -> torch.cuda.MemPool:
+        with _lock:
+            if device not in self._parts:
+                self._parts[device] = part.mem_pool(device)
+            return self._parts[device]
 
     def __enter__(self) -> "Arena":
         use = self.use()

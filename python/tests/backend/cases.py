@@ -9,7 +9,9 @@ import sys
 import threading
 import warnings
 
-from pretended import GRANULE, MIB, backend, ctypes, pretended, start, torch
+from pretended import GRANULE, MIB, backend, ctypes, pretended, start, torch  # (makes the folder above known)
+
+import viewer
 
 ALL = "all"
 
@@ -270,6 +272,44 @@ def a_snapshot_tells_what_stands_and_what_happened():
     assert not torch._C._cuda_isHistoryEnabled()
 
 
+def torchs_viewer_shows_a_snapshot():
+    p = start(handle_bytes_max=GRANULE)
+    kept = p.alloc(3 * MIB)
+    p.shim.pretend_history(1)
+    main, side, capture = p.stream(), p.stream(), p.stream()
+    for turn in range(6):
+        p.current(side if turn % 2 else main)
+        for block in [p.alloc((1 + turn) * MIB), p.alloc(700)]:
+            p.free(block)
+        if turn == 3:
+            torch._C._cuda_emptyCache()
+    p.begin((21, 0), capture)
+    p.current(capture)
+    p.capturing(capture, True)
+    graphs, gone = p.alloc(5 * MIB), p.alloc(6 * MIB)
+    p.free(gone)
+    p.capturing(capture, False)
+    p.pool("end", (21, 0))
+    p.current(main)
+    torch._C._cuda_cudaCachingAllocator_enable(False)
+    plain, passing = p.alloc(MIB), p.alloc(MIB)
+    p.free(passing)
+    torch._C._cuda_cudaCachingAllocator_enable(True)
+    pending, done = p.alloc(4 * MIB), p.alloc(4 * MIB)
+    p.busy(side, True)
+    p.record_stream(pending, side)
+    p.free(pending)
+    p.free(done)
+    snapshot = torch._C._cuda_memorySnapshot(None)
+    states = {block["address"]: block["state"] for one in snapshot["segments"] for block in one["blocks"]}
+    assert states[pending] == "active_pending_free" and states[kept] == states[plain] == "active_allocated", states
+    owners = {one["segment_pool_id"] for one in snapshot["segments"]}
+    assert owners == {(0, 0), (21, 0)} and states[graphs] == "active_allocated"
+    assert viewer.opens(snapshot) > 40
+    p.busy(side, False)
+    assert viewer.opens(torch._C._cuda_memorySnapshot(None)) > 40
+
+
 def check_segments(segments, live):
     for segment in segments:
         at = segment["address"]
@@ -348,6 +388,36 @@ def arenas_sleep_and_wake_with_their_tensors():
         assert "cache, weights" in str(error), error
     else:
         raise AssertionError("an arena that nobody has made")
+
+
+def f58_generation_and_training_take_turns():
+    """Either side needs more than half of the device; whoever does not run sleeps."""
+    plug, p = sharing(), start(capacity_bytes=64 * MIB)
+    if plug is None:
+        return
+    with plug.arena("training"):
+        state = [p.alloc(size) for size in (9 * MIB, 7 * MIB + 512, 13 * MIB, 700, 11 * MIB)]
+    write(state[0], 9 * MIB, 1)
+    with plug.arena("generation"):
+        assert p.alloc(40 * MIB) is None, "there is no room for both"
+    held = set()
+    for cycle in range(30):
+        plug.suspend("training")
+        with plug.arena("generation"):
+            cache = [p.alloc((17 + cycle % 7) * (MIB // 8) * 3) for _ in range(6)]
+        assert all(cache)
+        for block in cache:
+            p.free(block)
+        torch._C._cuda_emptyCache()
+        plug.resume("training")
+        assert reads(state[0], 9 * MIB, 1)
+        activations = [p.alloc((2 + cycle % 3) * MIB) for _ in range(4)]
+        assert all(activations)
+        for block in activations:
+            p.free(block)
+        torch._C._cuda_emptyCache()
+        held.add(current(p.stats(), "reserved_bytes"))
+    assert len(held) == 1, f"a cycle leaves nothing behind: {held}"
 
 
 def a_graph_in_an_arena_keeps_its_own_memory():

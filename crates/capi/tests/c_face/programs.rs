@@ -79,3 +79,8 @@ fn growable_buffers_are_backed_where_they_are_asked_to_be() {
 fn listeners_hear_of_memory_that_leaves_and_may_object() {
     runs("listeners");
 }
+
+#[test]
+fn f63_a_static_pool_survives_the_end_of_its_process_and_of_a_child() {
+    runs("exits");
+}

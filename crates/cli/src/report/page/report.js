@@ -229,7 +229,7 @@ function fillFigures(run) {
   const savedShare = figures.saved_bytes === null ? "" : `${showShare(figures.saved_bytes / held)} of what it held`;
   byId("headline").replaceChildren(
     ...[
-      ["live", "Live, at most", splitBytes(figures.peak_live_bytes), "what the program used"],
+      ["live", "Live, at most", splitBytes(figures.peak_live_bytes), figures.devices > 1 ? "each device's highest, added up" : "what the program used"],
       ["other", `Held by ${recorderName(run)}`, held === null ? missing : splitBytes(held), held === null ? "not recorded" : `${figures.reserved_ratio.toFixed(3)} × its live bytes`],
       ["pool", "Held by stitchpool", splitBytes(figures.peak_physical_bytes), `${showBytes(figures.peak_physical_bytes - figures.peak_live_bytes)} more than live`],
       ["saved", "Saved", saved, isCut ? "requests were refused" : savedShare],

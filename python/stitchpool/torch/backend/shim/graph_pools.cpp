@@ -161,13 +161,14 @@ bool GraphPools::is_capturing() {
 
 MempoolId_t GraphPools::route(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
+  // First: the filter of a capture that has failed may ask a graph that is gone.
+  give_up();
   for (auto recording = recordings_.rbegin(); recording != recordings_.rend(); ++recording) {
     if (recording->filter(stream)) {
       serve(*recording, stream);
       return recording->id;
     }
   }
-  give_up();
   return {0, 0};
 }
 

@@ -24,6 +24,7 @@ mod relief;
 mod resume;
 mod rig;
 mod rights;
+mod setback;
 mod shadow;
 mod share;
 mod sizes;

@@ -73,7 +73,7 @@ impl From<PoolError> for Refusal {
             PoolError::Vetoed { .. } => Status::Vetoed,
             PoolError::NotWhole { .. } | PoolError::PartOfHandle { .. } => Status::Shared,
             PoolError::OutOfRange { .. } | PoolError::BeyondMax { .. } => Status::OutOfRange,
-            PoolError::NotBacked { .. } | PoolError::Private { .. } => Status::InvalidArgument,
+            PoolError::NotBacked { .. } => Status::InvalidArgument,
             PoolError::Lost { .. } => Status::OutOfResources,
             PoolError::TooMany { .. } => Status::TooMany,
             PoolError::Chunks(error) => of_chunks(error),

@@ -23,8 +23,9 @@ pub(crate) struct Chain {
     pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
-    /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
-    pub(crate) kept: bool,
+    /// Iff a growable buffer has it, the serial of that buffer's stream: it then stays although it has no slots,
+    /// and is that buffer's alone.
+    kept_for: Option<u32>,
     /// When its block was last used, as the pool counts uses.
     pub(crate) used: Arc<AtomicU64>,
     /// Iff its block was put out because memory was short, and not brought back yet.
@@ -156,7 +157,7 @@ impl Chain {
             slots: Vec::new(),
             rights,
             tail: Some(vacancy),
-            kept: false,
+            kept_for: None,
             used: Arc::default(),
             evicted: false,
         }
@@ -234,15 +235,30 @@ impl Chain {
         }
     }
 
-    /// A growable buffer of so many bytes has it from now on.
-    pub(crate) fn keep(&mut self, bytes: u64) {
-        self.kept = true;
+    /// A growable buffer of so many bytes, of the stream of this serial, has it from now on.
+    pub(crate) fn keep(&mut self, bytes: u64, serial: u32) {
+        self.kept_for = Some(serial);
         self.end = self.at + bytes;
+    }
+
+    /// The buffer is gone.
+    pub(crate) const fn let_go(&mut self) {
+        self.kept_for = None;
+    }
+
+    /// Whether a growable buffer has it.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.kept_for.is_some()
+    }
+
+    /// Whether a growable buffer of the stream of this serial has it.
+    pub(crate) fn is_kept_for(&self, serial: u32) -> bool {
+        self.kept_for == Some(serial)
     }
 
     /// Whether `address` is a growable buffer's, which has this chain.
     pub(crate) fn is_kept_at(&self, address: Address) -> bool {
-        self.kept && address < self.end
+        self.is_kept() && address < self.end
     }
 
     /// Whether slots can stand up to `end`.
@@ -252,7 +268,7 @@ impl Chain {
 
     /// Whether nothing is left of it that anybody has.
     pub(crate) fn is_over(&self) -> bool {
-        self.slots.is_empty() && !self.kept
+        self.slots.is_empty() && !self.is_kept()
     }
 
     /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or

@@ -18,7 +18,7 @@ impl Job<'_> {
         };
         let is_whole = |extent: &Extent| {
             let chain = mapper.chains.get(&extent.start);
-            let as_new = |it: &Chain| !it.kept && it.rights.is_empty() && it.slots().iter().all(stands);
+            let as_new = |it: &Chain| !it.is_kept() && it.rights.is_empty() && it.slots().iter().all(stands);
             chain.is_some_and(|it| it.top().0 == extent.end() && as_new(it))
         };
         let start = core.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;

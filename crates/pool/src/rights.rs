@@ -203,7 +203,7 @@ impl Engine {
             match of {
                 Scope::All | Scope::Arena(_) => chain.rights.forget(grants),
                 // A growable buffer's chain has other blocks too.
-                Scope::Block(_) if !chain.kept => chain.rights.set_whole(grants),
+                Scope::Block(_) if !chain.is_kept() => chain.rights.set_whole(grants),
                 Scope::Block(_) | Scope::Range { .. } => chain.rights.set(span.start.0..span.end.0, grants),
             }
         }

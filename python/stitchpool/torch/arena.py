@@ -71,6 +71,9 @@ class Arena:
 
     def suspend(self, backup: Any = None) -> Suspended:
         """Gives the memory of its tensors back; they must not be used until `resume`. See `stitchpool.Arena`."""
+        # One that was made inside the `with` would be used on, by whatever comes next; torch makes it anew.
+        if torch.cuda.is_initialized():
+            torch._C._cuda_clearCublasWorkspaces()
         return self._arena.suspend(backup)
 
     def resume(self) -> Resumed:

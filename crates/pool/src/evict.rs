@@ -3,7 +3,6 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::Backup;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
@@ -12,6 +11,7 @@ use crate::mapper::Mapper;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
+use crate::slot::Slot;
 use crate::unit::bytes_of;
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
 //! Blocks with handles of their own: each in a chain of its own, of which no other block ever has a part.
 
-use crate::chain::{Chain, Slot};
+use crate::chain::Chain;
 use crate::extents::Extent;
 use crate::job::Job;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 
 impl Job<'_> {
     /// Takes the chain of a freed block as it stands, if all of it is free and it has exactly the length:

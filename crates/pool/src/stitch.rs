@@ -2,13 +2,13 @@
 //! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
 
 use crate::candidate::{Wanted, fences, is_ready};
-use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
+use crate::slot::Slot;
 use crate::taken::{Taken, put_back, take};
 use crate::unit::units_of;
 use std::collections::BTreeMap;

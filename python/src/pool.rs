@@ -141,6 +141,11 @@ impl Pool {
         Ok(lines.join("\n"))
     }
 
+    #[pyo3(signature = (name = "default"))]
+    fn prometheus(&self, py: Python<'_>, name: &str) -> Result<String> {
+        Ok(py.detach(|| self.shared.with(|pool| pool.stats().prometheus(name, None)))?)
+    }
+
     fn holds(&self, py: Python<'_>, address: u64) -> Result<bool> {
         Ok(py.detach(|| self.shared.with(|pool| pool.block_holding(Address(address)).is_some()))?)
     }

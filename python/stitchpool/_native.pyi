@@ -188,6 +188,12 @@ class Pool:
         A is device 0, B device 1 and so on, h the host; . is where memory was taken away.
         """
 
+    def prometheus(self, name: str = "default") -> str:
+        """All figures as Prometheus reads them, with `name` as the label `pool`.
+
+        Serve it as `text/plain; version=0.0.4`.
+        """
+
     def holds(self, address: int) -> bool:
         """Whether an address lies in a live block of the pool."""
 

@@ -187,6 +187,10 @@ impl Engine {
             users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
+        let [first, second] = [&grounds[0].span, &grounds[1].span];
+        if first != second && first.start < second.end && second.start < first.end {
+            return Err(Error::Setting("the two ranges of an exchange overlap: name the same, or apart".into()));
+        }
         let users = distinct(users);
         let both: Vec<&Ground> = grounds.iter().collect();
         self.with_notice(&both, None, || self.cross(one, other, &users))

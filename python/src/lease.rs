@@ -26,7 +26,7 @@ impl Lease {
     pub(crate) fn take(pool: &Bound<'_, Pool>, block: &Bound<'_, PyAny>, device: i32) -> Result<Self> {
         let (address, _) = range_of(block, None)?;
         let device = block.cast::<Block>().map_or(device, |block| block.get().device_number());
-        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| Ok(Mutex::new(pool.lease(address)?)))?;
+        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| pool.lease(address).map(Mutex::new))?;
         let bytes = held.with(pool.py(), |taken| taken.lock().bytes())?;
         Ok(Self { held, address, bytes, device })
     }

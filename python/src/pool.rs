@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::block::{Block, Wanted};
 use crate::capture::Capture;
+use crate::exporter::{Exporter, Offer, Terms};
 use crate::figures;
 use crate::growable::Growable;
 use crate::lease::Lease;
@@ -20,6 +21,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
+use std::path::PathBuf;
 use std::sync::Arc;
 use stitchpool_c::{Refusal, SharedPool, Status};
 use stitchpool_driver::{Address, Kernels};
@@ -32,6 +34,8 @@ pub(crate) struct Pool {
     opened: Option<Opened>,
     relief: Arc<Relief>,
     seen: Mutex<Seen>,
+    /// What `export` offers by, once it was asked to.
+    exporter: Mutex<Option<Py<Exporter>>>,
 }
 
 /// Whether memory may leave its address, or somebody may look at it: never both.
@@ -66,7 +70,7 @@ impl Drop for Moving<'_> {
 impl Pool {
     /// One that somebody else opened, and closes.
     pub(crate) fn borrowed(shared: SharedPool) -> Self {
-        Self { shared, opened: None, relief: Arc::default(), seen: Mutex::default() }
+        Self { shared, opened: None, relief: Arc::default(), seen: Mutex::default(), exporter: Mutex::default() }
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -103,6 +107,26 @@ impl Pool {
         Ok(self.shared.with(body)??)
     }
 
+    /// The exporter that `export` offers by, with a thread that answers.
+    fn own_exporter<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, Exporter>> {
+        let py = slf.py();
+        let known = slf.get().exporter.lock().as_ref().map(|known| known.clone_ref(py));
+        if let Some(known) = known.filter(|known| !known.get().is_over()) {
+            return Ok(known.into_bound(py));
+        }
+        let made = Py::new(py, Exporter::open(slf, None)?)?;
+        made.get().begin_to_serve(py)?;
+        *slf.get().exporter.lock() = Some(made.clone_ref(py));
+        Ok(made.into_bound(py))
+    }
+
+    /// Ends it where nothing is offered any more.
+    fn end_own_exporter(&self, py: Python<'_>) -> Result<()> {
+        let offers = py.detach(|| self.shared.held::<stitchpool_share::Offer>());
+        let own = if matches!(offers, Ok(0)) { self.exporter.lock().take() } else { None };
+        own.map_or(Ok(()), |own| own.get().close(py))
+    }
+
     /// Whether the bytes of its blocks can be looked at by the CPU.
     pub(crate) fn is_on_host(&self) -> bool {
         self.opened.as_ref().is_some_and(|opened| opened.driver.name() == "host")
@@ -121,7 +145,7 @@ impl Pool {
             let opened = options.open(driver)?;
             let shared = SharedPool::open(opened.driver.clone(), options.settings)?;
             shared.with(|pool| pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage))))?;
-            Ok(Self { shared, opened: Some(opened), relief, seen: Mutex::default() })
+            Ok(Self { shared, opened: Some(opened), relief, seen: Mutex::default(), exporter: Mutex::default() })
         })
     }
 
@@ -178,6 +202,23 @@ impl Pool {
 
     fn view(slf: &Bound<'_, Self>, parts: Vec<Bound<'_, PyAny>>, rights: &Bound<'_, PyDict>) -> Result<View> {
         View::make(slf, &parts, &grants_of(rights)?)
+    }
+
+    #[pyo3(signature = (memory, rights = "read", *, ranks = 0, within = 30.0))]
+    fn export(
+        slf: &Bound<'_, Self>,
+        memory: &Bound<'_, PyAny>,
+        rights: &str,
+        ranks: u32,
+        within: f64,
+    ) -> Result<Offer> {
+        let terms = Terms::understood(rights, ranks, within)?;
+        Exporter::offer(&Self::own_exporter(slf)?, memory, terms)
+    }
+
+    #[pyo3(signature = (path = None))]
+    fn exporter(slf: &Bound<'_, Self>, path: Option<PathBuf>) -> Result<Exporter> {
+        Exporter::open(slf, path)
     }
 
     #[pyo3(signature = (block, device = 0))]
@@ -267,6 +308,7 @@ impl Pool {
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
+        self.end_own_exporter(py)?;
         py.detach(|| match self.shared.close() {
             Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
             closed => closed.map_err(Refused::from),
@@ -290,10 +332,14 @@ impl Pool {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        if let Some(exporter) = &*self.exporter.lock() {
+            visit.call(exporter)?;
+        }
         self.relief.visit(&visit)
     }
 
     fn __clear__(&self) {
+        drop(self.exporter.lock().take());
         self.relief.set(None);
     }
 }

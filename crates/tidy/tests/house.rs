@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("capi", &["share", "pool", "chunks", "driver"]),
     ("cli", &["pool", "chunks", "driver", "trace"]),
-    ("python", &["capi", "cli", "pool", "driver"]),
+    ("python", &["capi", "cli", "share", "pool", "driver"]),
     ("stitchpool", &["share", "pool", "chunks", "driver"]),
     ("parity", &["cuda-sys"]),
     ("tidy", &[]),

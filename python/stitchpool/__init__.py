@@ -13,7 +13,9 @@ import json as _json
 import os as _os
 import threading as _threading
 import weakref as _weakref
+from collections.abc import Mapping as _Mapping
 from typing import Any as _Any
+from typing import Literal as _Literal
 from typing import Optional as _Optional
 
 from . import _native
@@ -80,8 +82,8 @@ _importing = _threading.Lock()
 
 def import_ticket(
     ticket: bytes,
-    rights: "_Optional[dict[int, str]]" = None,
-    driver: str = "auto",
+    rights: "_Optional[_Mapping[int, _Literal['none', 'read', 'read_write']]]" = None,
+    driver: "_Literal['auto', 'cuda', 'host']" = "auto",
     *,
     watch: bool = True,
     patience: float = 10.0,

@@ -18,10 +18,10 @@ for line in sys.stdin:
 cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
 cargo build --release --quiet -p stitchpool --examples
-for example in two_devices tensor_parallel read_only oversubscribe; do
+for example in two_devices tensor_parallel read_only oversubscribe share; do
     [ ! -x "$target/release/examples/$example" ] || cp "$target/release/examples/$example" "$folder/"
 done
-for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe; do
+for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe share; do
     [ ! -e "$folder/$built" ] || strip "$folder/$built"
 done
 ls -l "$folder"

@@ -70,6 +70,11 @@ if wants examples; then
     point "column shards, one range" 60 tensor_parallel.log "$bin/tensor_parallel"
     point "read-only, its own memory" 60 read_only.log "$bin/read_only" --device cuda
     [ "$gpus" -lt 2 ] || point "read-only, a peer's memory" 60 read_only_peer.log "$bin/read_only" --device cuda --on-peer
+    if [ -x "$bin/share" ]; then
+        point "a block in two processes, words checked" 60 share.log "$bin/share"
+    else
+        row "a block in two processes, words checked" skipped "no share in $bin"
+    fi
     if [ -x "$bin/oversubscribe" ]; then
         point "eviction" 60 oversubscribe.log "$bin/oversubscribe"
     else

@@ -1,60 +1,109 @@
 #!/usr/bin/env python3
-"""One run of one workload under the allocator that ALLOCATOR names; prints one JSON object.
+"""Makes runs of workloads, each in a fork of this process, which has imported torch and never touches a GPU: so a
+run begins as a fresh process does, and need not import anything.
 
-    ALLOCATOR=native|expandable|async|stitchpool one.py WORKLOAD
+    one.py      # reads requests from its input, one JSON object a line, until that ends
+
+A request has `workload`, `allocator`, `cap_bytes` (0: none) and `socket`, where the run is led from: it says
+"ready", makes a step whenever it is told to, and its figures at the end.
 """
 
 import importlib
 import json
 import os
+import socket
 import sys
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ALLOCATOR = os.environ.get("ALLOCATOR", "stitchpool")
-CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
-
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-os.environ.pop("PYTORCH_ALLOC_CONF", None)
-os.environ.pop("PYTORCH_CUDA_ALLOC_CONF", None)
-if ALLOCATOR in CONF:
-    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = CONF[ALLOCATOR]
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python" / "tests")]
 
 import torch  # noqa: E402
+import torch.utils.checkpoint  # noqa: E402, F401
+from backend_source import backend  # noqa: E402
 
 
-def main():
-    pool_stats = dict
-    if ALLOCATOR == "stitchpool":
-        from backend_source import backend
-
-        backend().install(os.environ.get("STITCHPOOL_LIBRARY"))
-        pool_stats = backend().pool_stats
+def settle(request):
+    """What the run allocates with; a function that gives the pool's own figures."""
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    workload = importlib.import_module(f"workloads.{sys.argv[1]}")
-    step = workload.prepare()
-    torch.cuda.synchronize()
-    values, times_ms = [], []
-    for number in range(workload.STEPS):
-        begun = time.perf_counter()
-        values.append(step(number))
-        torch.cuda.synchronize()
-        times_ms.append(1000 * (time.perf_counter() - begun))
+    # Its backward pass adds up in any order.
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    pool_stats = dict
+    if request["allocator"] == "stitchpool":
+        backend().install(os.environ.get("STITCHPOOL_LIBRARY"))
+        pool_stats = backend().pool_stats
+    if request["cap_bytes"]:
+        total_bytes = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(request["cap_bytes"] / total_bytes, 0)
+    return pool_stats
+
+
+def figures(pool):
+    """What the run held at most, and what does not agree in what it says of its memory."""
     stats = torch.cuda.memory_stats()
-    print(json.dumps({
-        "workload": sys.argv[1],
-        "allocator": ALLOCATOR,
-        "backend": torch.cuda.memory.get_allocator_backend(),
-        "values": [float(value) for value in values],
-        "times_ms": times_ms,
-        "peak_live_bytes": stats["allocated_bytes.all.peak"],
-        "peak_held_bytes": stats["reserved_bytes.all.peak"],
-        "pool": pool_stats(),
-    }))
+    found = {"peak_live_bytes": stats["allocated_bytes.all.peak"], "peak_held_bytes": stats["reserved_bytes.all.peak"],
+             "backend": torch.cuda.memory.get_allocator_backend(), "pool": pool, "wrong": []}
+    if not pool:
+        return found
+    live, held = stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"]
+    current = stats["allocated_bytes.all.current"]
+    sums = stats["allocated_bytes.all.allocated"] - stats["allocated_bytes.all.freed"]
+    found["wrong"] = [words for words, is_so in {
+        f"held {held} at most, less than the live {live}": held < live,
+        f"allocated less freed is {sums}, and {current} are live": sums != current,
+        f"the pool has {pool['live_bytes']} live bytes, torch {current}": pool["live_bytes"] != current,
+        f"{stats['num_ooms']} refusals": stats["num_ooms"] > 0,
+    }.items() if is_so]
+    return found
+
+
+def run(request, lead):
+    pool_stats = settle(request)
+    step = importlib.import_module(f"workloads.{request['workload']}").prepare()
+    torch.cuda.synchronize()
+    tell(lead, {"ready": os.getpid()})
+    for number, line in enumerate(lead):
+        if line.strip() == "end":
+            break
+        begun = time.perf_counter()
+        value = step(number)
+        torch.cuda.synchronize()
+        tell(lead, {"ms": 1000 * (time.perf_counter() - begun), "value": float(value)})
+    tell(lead, figures(pool_stats()))
+
+
+def tell(lead, words):
+    lead.write(json.dumps(words) + "\n")
+    lead.flush()
+
+
+def child(request):
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(request["socket"])
+        lead = line.makefile("rw")
+        try:
+            run(request, lead)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is what the table shows)
+            tell(lead, {"failed": f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"})
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def main():
+    for line in sys.stdin:
+        if os.fork() == 0:
+            child(json.loads(line))
+        # Those that have ended meanwhile.
+        while True:
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    break
+            except ChildProcessError:
+                break
 
 
 if __name__ == "__main__":

@@ -105,6 +105,13 @@ impl Arena {
         migrate(self.pool.bind(py), self.scope(), device)
     }
 
+    #[pyo3(signature = (refuge))]
+    fn set_evictable(&self, py: Python<'_>, refuge: Option<&Bound<'_, PyAny>>) -> Result<()> {
+        let refuge = refuge.map(|refuge| backup_of(Some(refuge))).transpose()?;
+        let shared = self.pool.get().shared();
+        py.detach(|| Ok(shared.with(|pool| pool.set_evictable(self.id, refuge))??))
+    }
+
     fn release_graph(&self, py: Python<'_>) -> Result<()> {
         let shared = self.pool.get().shared();
         py.detach(|| Ok(shared.with(|pool| pool.release_graph(self.id))??))

@@ -21,12 +21,23 @@ pub(crate) struct Lease {
     device: i32,
 }
 
+type Take = fn(&stitchpool_pool::Pool, Address) -> stitchpool_pool::Result<stitchpool_pool::Lease>;
+
 impl Lease {
     /// Of a block, whose device is known, or of the one at an address.
     pub(crate) fn take(pool: &Bound<'_, Pool>, block: &Bound<'_, PyAny>, device: i32) -> Result<Self> {
+        Self::taken(pool, block, device, stitchpool_pool::Pool::lease)
+    }
+
+    /// The same, of one that may have been put out: it is brought back first.
+    pub(crate) fn touch(pool: &Bound<'_, Pool>, block: &Bound<'_, PyAny>, device: i32) -> Result<Self> {
+        Self::taken(pool, block, device, stitchpool_pool::Pool::touch)
+    }
+
+    fn taken(pool: &Bound<'_, Pool>, block: &Bound<'_, PyAny>, device: i32, take: Take) -> Result<Self> {
         let (address, _) = range_of(block, None)?;
         let device = block.cast::<Block>().map_or(device, |block| block.get().device_number());
-        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| pool.lease(address).map(Mutex::new))?;
+        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| take(pool, address).map(Mutex::new))?;
         let bytes = held.with(pool.py(), |taken| taken.lock().bytes())?;
         Ok(Self { held, address, bytes, device })
     }

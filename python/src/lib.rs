@@ -12,6 +12,7 @@ mod held;
 mod importer;
 mod lease;
 mod listener;
+mod makes;
 mod options;
 mod pin;
 mod placement;

@@ -1,41 +1,33 @@
-//! A pool for Python callers.
+//! A pool for Python callers: opening, looking and closing. What it gives out is made in `makes`.
 
-use crate::arena::Arena;
-use crate::block::{Block, Wanted};
-use crate::capture::Capture;
-use crate::exporter::{Exporter, Offer, Terms};
+use crate::exporter::OwnExporter;
 use crate::figures;
-use crate::growable::Growable;
-use crate::lease::Lease;
-use crate::listener::Listener;
-use crate::options::{Opened, Options};
-use crate::pin::Pin;
+use crate::options::Options;
 use crate::refused::{Refused, Result};
 use crate::relief::Relief;
-use crate::rights::grants_of;
-use crate::scope::{range_of, scope_of};
-use crate::stream::{Stream, value_of};
-use crate::view::View;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
-use std::path::PathBuf;
-use std::sync::Arc;
-use stitchpool_c::{Refusal, SharedPool, Status};
+use std::sync::{Arc, Once};
+use stitchpool_c::{OpenDriver, SharedPool, Status};
 use stitchpool_driver::{Address, Kernels};
 
 /// A pool: open until it is closed, or until nobody has it or a block of it any more.
 #[pyclass(frozen, weakref, subclass, module = "stitchpool")]
 pub(crate) struct Pool {
     shared: SharedPool,
-    /// None iff the pool was opened from elsewhere.
-    opened: Option<Opened>,
+    /// Iff it is closed with this object.
+    is_own: bool,
+    driver: &'static str,
+    /// Why it is the host driver, where `auto` had to take it.
+    why_host: Option<String>,
     relief: Arc<Relief>,
+    /// So that the pool asks `relief` from when that is first set.
+    asked: Once,
     seen: Mutex<Seen>,
-    /// What `export` offers by, once it was asked to.
-    exporter: Mutex<Option<Py<Exporter>>>,
+    pub(crate) exporter: OwnExporter,
 }
 
 /// Whether memory may leave its address, or somebody may look at it: never both.
@@ -69,8 +61,14 @@ impl Drop for Moving<'_> {
 
 impl Pool {
     /// One that somebody else opened, and closes.
-    pub(crate) fn borrowed(shared: SharedPool) -> Self {
-        Self { shared, opened: None, relief: Arc::default(), seen: Mutex::default(), exporter: Mutex::default() }
+    pub(crate) fn borrowed(shared: SharedPool) -> Result<Self> {
+        Self::of(shared, false, None)
+    }
+
+    fn of(shared: SharedPool, is_own: bool, why_host: Option<String>) -> Result<Self> {
+        let driver = shared.driver()?.driver.name();
+        let (relief, seen, exporter) = Default::default();
+        Ok(Self { shared, is_own, driver, why_host, relief, asked: Once::new(), seen, exporter })
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -78,13 +76,8 @@ impl Pool {
     }
 
     /// What makes streams. Refuses in the child of a fork, whose driver this is not.
-    pub(crate) fn streams(&self) -> Result<&dyn Kernels> {
-        self.shared.with(|_| ())?;
-        let opened = self.opened.as_ref().ok_or_else(|| {
-            let words = "this pool was opened from elsewhere: use the streams of who opened it".into();
-            Refusal { status: Status::NotSupported, words }
-        })?;
-        Ok(&*opened.streams)
+    pub(crate) fn streams(&self) -> Result<Arc<dyn Kernels>> {
+        Ok(self.shared.driver()?.streams)
     }
 
     pub(crate) const fn seen(&self) -> &Mutex<Seen> {
@@ -107,29 +100,9 @@ impl Pool {
         Ok(self.shared.with(body)??)
     }
 
-    /// The exporter that `export` offers by, with a thread that answers.
-    fn own_exporter<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, Exporter>> {
-        let py = slf.py();
-        let known = slf.get().exporter.lock().as_ref().map(|known| known.clone_ref(py));
-        if let Some(known) = known.filter(|known| !known.get().is_over()) {
-            return Ok(known.into_bound(py));
-        }
-        let made = Py::new(py, Exporter::open(slf, None)?)?;
-        made.get().begin_to_serve(py)?;
-        *slf.get().exporter.lock() = Some(made.clone_ref(py));
-        Ok(made.into_bound(py))
-    }
-
-    /// Ends it where nothing is offered any more.
-    fn end_own_exporter(&self, py: Python<'_>) -> Result<()> {
-        let offers = py.detach(|| self.shared.held::<stitchpool_share::Offer>());
-        let own = if matches!(offers, Ok(0)) { self.exporter.lock().take() } else { None };
-        own.map_or(Ok(()), |own| own.get().close(py))
-    }
-
     /// Whether the bytes of its blocks can be looked at by the CPU.
     pub(crate) fn is_on_host(&self) -> bool {
-        self.opened.as_ref().is_some_and(|opened| opened.driver.name() == "host")
+        self.driver == "host"
     }
 }
 
@@ -139,24 +112,21 @@ impl Pool {
     #[pyo3(signature = (driver = "auto", **settings))]
     fn new(py: Python<'_>, driver: &str, settings: Option<&Bound<'_, PyDict>>) -> Result<Self> {
         let options = Options::read(settings)?;
-        let relief = Arc::new(Relief::default());
-        let asked = relief.clone();
         py.detach(|| {
             let opened = options.open(driver)?;
-            let shared = SharedPool::open(opened.driver.clone(), options.settings)?;
-            shared.with(|pool| pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage))))?;
-            Ok(Self { shared, opened: Some(opened), relief, seen: Mutex::default(), exporter: Mutex::default() })
+            let on = OpenDriver { driver: opened.driver, streams: opened.streams };
+            Self::of(SharedPool::open(on, options.settings)?, true, opened.why_host)
         })
     }
 
     #[getter]
-    fn driver(&self) -> &'static str {
-        self.opened.as_ref().map_or("cuda", |opened| opened.driver.name())
+    const fn driver(&self) -> &'static str {
+        self.driver
     }
 
     #[getter]
     fn why_host(&self) -> Option<&str> {
-        self.opened.as_ref()?.why_host.as_deref()
+        self.why_host.as_deref()
     }
 
     #[getter]
@@ -164,123 +134,18 @@ impl Pool {
         self.shared.handle()
     }
 
-    #[pyo3(signature = (bytes, device = 0, stream = None, alignment = 512, **how))]
-    fn alloc(
-        slf: &Bound<'_, Self>,
-        bytes: u64,
-        device: i32,
-        stream: Option<&Bound<'_, PyAny>>,
-        alignment: u64,
-        how: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Block> {
-        let plain = Wanted { bytes, device, stream: value_of(stream)?, alignment, ..Wanted::default() };
-        Block::alloc(slf, plain.told(slf.get(), how)?)
-    }
-
-    fn arena(slf: &Bound<'_, Self>, name: String) -> Result<Arena> {
-        Arena::named(slf, name)
-    }
-
-    #[pyo3(signature = (device = 0))]
-    fn stream(slf: &Bound<'_, Self>, device: i32) -> Result<Stream> {
-        Stream::open(slf, device)
-    }
-
-    #[pyo3(signature = (max_bytes, bytes = 0, device = 0, stream = None, *, step_bytes = None, **how))]
-    fn growable(
-        slf: &Bound<'_, Self>,
-        max_bytes: u64,
-        bytes: u64,
-        device: i32,
-        stream: Option<&Bound<'_, PyAny>>,
-        step_bytes: Option<u64>,
-        how: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Growable> {
-        let plain = Wanted { bytes, device, stream: value_of(stream)?, alignment: 512, ..Wanted::default() };
-        Growable::make(slf, plain.told(slf.get(), how)?, max_bytes, step_bytes)
-    }
-
-    fn view(slf: &Bound<'_, Self>, parts: Vec<Bound<'_, PyAny>>, rights: &Bound<'_, PyDict>) -> Result<View> {
-        View::make(slf, &parts, &grants_of(rights)?)
-    }
-
-    #[pyo3(signature = (memory, rights = "read", *, ranks = 0, within = 30.0))]
-    fn export(
-        slf: &Bound<'_, Self>,
-        memory: &Bound<'_, PyAny>,
-        rights: &str,
-        ranks: u32,
-        within: f64,
-    ) -> Result<Offer> {
-        let terms = Terms::understood(rights, ranks, within)?;
-        Exporter::offer(&Self::own_exporter(slf)?, memory, terms)
-    }
-
-    #[pyo3(signature = (path = None))]
-    fn exporter(slf: &Bound<'_, Self>, path: Option<PathBuf>) -> Result<Exporter> {
-        Exporter::open(slf, path)
-    }
-
-    #[pyo3(signature = (block, device = 0))]
-    fn lease(slf: &Bound<'_, Self>, block: &Bound<'_, PyAny>, device: i32) -> Result<Lease> {
-        Lease::take(slf, block, device)
-    }
-
-    #[pyo3(signature = (block, bytes = None))]
-    fn pin(slf: &Bound<'_, Self>, block: &Bound<'_, PyAny>, bytes: Option<u64>) -> Result<Pin> {
-        Pin::make(slf, block, bytes)
-    }
-
-    #[pyo3(signature = (before = None, after = None, of = None))]
-    fn listen(
-        slf: &Bound<'_, Self>,
-        before: Option<Py<PyAny>>,
-        after: Option<Py<PyAny>>,
-        of: Option<&Bound<'_, PyAny>>,
-    ) -> Result<Listener> {
-        Listener::new(slf, before, after, of)
-    }
-
-    #[pyo3(signature = (stream, arena, device = 0))]
-    fn capture(
-        slf: &Bound<'_, Self>,
-        stream: &Bound<'_, PyAny>,
-        arena: &Bound<'_, Arena>,
-        device: i32,
-    ) -> Result<Capture> {
-        Capture::of(slf, value_of(Some(stream))?, arena, device)
-    }
-
-    #[pyo3(signature = (rights, of = None))]
-    fn set_rights(&self, py: Python<'_>, rights: &Bound<'_, PyDict>, of: Option<&Bound<'_, PyAny>>) -> Result<()> {
-        let (scope, grants) = (scope_of(self, of)?, grants_of(rights)?);
-        py.detach(|| self.unseen(|pool| pool.set_rights(scope, &grants)))
-    }
-
-    fn exchange(&self, py: Python<'_>, one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> Result<()> {
-        let (one, other) = (scope_of(self, Some(one))?, scope_of(self, Some(other))?);
-        py.detach(|| self.unseen(|pool| pool.exchange(one, other)))
-    }
-
     fn free(&self, py: Python<'_>, address: u64) -> Result<()> {
         py.detach(|| Ok(self.shared.with(|pool| pool.free(Address(address)))??))
-    }
-
-    #[pyo3(signature = (block, bytes = None))]
-    fn segments<'py>(
-        &self,
-        py: Python<'py>,
-        block: &Bound<'py, PyAny>,
-        bytes: Option<u64>,
-    ) -> Result<Vec<Bound<'py, PyAny>>> {
-        let (address, bytes) = range_of(block, bytes)?;
-        let found = py.detach(|| self.shared.with(|pool| pool.segments(address, bytes)))??;
-        Ok(found.iter().map(|segment| figures::segment(py, segment)).collect::<PyResult<_>>()?)
     }
 
     fn picture(&self, py: Python<'_>) -> Result<String> {
         let lines = py.detach(|| self.shared.with(|pool| pool.pictures()))?;
         Ok(lines.join("\n"))
+    }
+
+    #[pyo3(signature = (name = "default"))]
+    fn prometheus(&self, py: Python<'_>, name: &str) -> Result<String> {
+        Ok(py.detach(|| self.shared.with(|pool| pool.stats().prometheus(name, None)))?)
     }
 
     fn holds(&self, py: Python<'_>, address: u64) -> Result<bool> {
@@ -303,12 +168,17 @@ impl Pool {
     }
 
     #[pyo3(signature = (function))]
-    fn on_shortage(&self, function: Option<Py<PyAny>>) {
+    fn on_shortage(&self, py: Python<'_>, function: Option<Py<PyAny>>) -> Result<()> {
+        let asked = self.relief.clone();
+        let ask = || self.shared.with(|pool| pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage))));
+        let mut first = Ok(());
+        py.detach(|| self.asked.call_once(|| first = ask()));
         self.relief.set(function);
+        Ok(first?)
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
-        self.end_own_exporter(py)?;
+        self.exporter.end(py, self.shared)?;
         py.detach(|| match self.shared.close() {
             Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
             closed => closed.map_err(Refused::from),
@@ -328,25 +198,23 @@ impl Pool {
     }
 
     fn __repr__(&self) -> String {
-        format!("<stitchpool.Pool {:#x} on {}>", self.shared.handle(), self.driver())
+        format!("<stitchpool.Pool {:#x} on {}>", self.shared.handle(), self.driver)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        if let Some(exporter) = &*self.exporter.lock() {
-            visit.call(exporter)?;
-        }
+        self.exporter.visit(&visit)?;
         self.relief.visit(&visit)
     }
 
     fn __clear__(&self) {
-        drop(self.exporter.lock().take());
+        self.exporter.forget();
         self.relief.set(None);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if self.opened.is_some() {
+        if self.is_own {
             // Its streams may have work left, for which Python need not stand still. What cannot be closed
             // now (from inside a callback, or as the process's pool) stays until the process ends.
             let leave = || drop(self.shared.leave());

@@ -1,7 +1,7 @@
 //! The pool of this process for PyTorch.
 
 use crate::pool::Pool;
-use crate::refused::{Refused, Result};
+use crate::refused::Result;
 use pyo3::prelude::*;
 use stitchpool_c::SharedPool;
 
@@ -11,10 +11,10 @@ pub(crate) fn adopt(pool: &Bound<'_, Pool>) -> Result<()> {
     Ok(pool.get().shared().adopt()?)
 }
 
-/// The process's pool; opens it on CUDA if it is not there yet.
+/// The process's pool; opens it as it was configured, else on CUDA, if it is not there yet.
 #[pyfunction]
 pub(crate) fn process_pool(py: Python<'_>) -> Result<Pool> {
-    py.detach(|| SharedPool::of_process().map(Pool::borrowed)).map_err(Refused::from)
+    py.detach(|| Pool::borrowed(SharedPool::of_process()?))
 }
 
 /// Gives PyTorch's requests of this thread an arena, by its number; 0: none. The one before.

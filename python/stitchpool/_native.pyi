@@ -162,6 +162,11 @@ class Pool:
         device: that of the streams it is told of, where an address is passed.
         """
 
+    def touch(self, block: Union[Block, int], device: int = 0) -> Lease:
+        """The same of a block that may have been put out (see `Arena.set_evictable`): brings it back first, putting
+        others out for it if need be, and counts as a use.
+        """
+
     def pin(self, block: Union[Block, int], bytes: Optional[int] = None) -> Pin:
         """Keeps the handles behind a block, or `bytes` from its start on, where they are, also when it is freed."""
 
@@ -205,6 +210,12 @@ class Pool:
         """The address ranges that have memory, one line each: its first address, and one letter a granule.
 
         A is device 0, B device 1 and so on, h the host; . is where memory was taken away.
+        """
+
+    def prometheus(self, name: str = "default") -> str:
+        """All figures as Prometheus reads them, with `name` as the label `pool`.
+
+        Serve it as `text/plain; version=0.0.4`.
         """
 
     def holds(self, address: int) -> bool:
@@ -306,6 +317,14 @@ class Arena:
 
     def migrate(self, device: int) -> Migrated:
         """Moves the memory of its blocks to a device; addresses, rights and bytes stay."""
+
+    def set_evictable(self, refuge: AnyBackup) -> None:
+        """From now on its exclusive blocks may be put out to "host", a device or a directory while memory is short,
+        those first that were not used for longest; None: no more.
+
+        Uses are the allocation, `Pool.touch`, and the begin and the end of a lease: of the GPU's work the pool sees
+        nothing. What leases, views or pins hold stays.
+        """
 
     def release_graph(self) -> None:
         """A graph that was captured here is destroyed. After the last of them it is an ordinary arena again."""

@@ -15,6 +15,10 @@ class Holdings:
     """It holds so much."""
     live_bytes: int
     """In live blocks."""
+    leased_bytes: int
+    """Of these, in blocks that may be put out but for leases or views that hold them."""
+    remote_bytes: int
+    """Of the live ones, in blocks whose streams are of other devices: they are used from afar."""
     free_bytes: int
     """Cached: in wholly free handles and idle ones."""
     pending_bytes: int
@@ -66,6 +70,12 @@ class Stats:
     """Times that the CPU waited for the GPU."""
     forced_bytes: int
     """Created beyond the highest live bytes of that time."""
+    evictions: int
+    """Blocks that were put out because memory was short."""
+    evicted_bytes: int
+    """Memory that was freed by that."""
+    returned_bytes: int
+    """Memory that was taken to bring such blocks back."""
     live_blocks: int
     metadata_bytes: int
     """Host memory of the pool itself."""

@@ -20,11 +20,12 @@ def pool():
 
 @pytest.fixture
 def runs():
-    """Runs a program in an interpreter of its own, which must end well; answers what it printed."""
+    """Runs a program in an interpreter of its own, which must end well and in time; answers what it printed."""
+    limit_s = float(os.environ.get("STITCHPOOL_CASE_S", "120"))
 
     def run(program: str, **environment: str) -> str:
         words = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=120, env={**os.environ, **environment})
+        done = subprocess.run(words, capture_output=True, text=True, timeout=limit_s, env={**os.environ, **environment})
         assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 use stitchpool::chunks::{Origin, Piece, RangeSpec, StitchedRange, copy};
 use stitchpool::driver::cuda::CudaDriver;
 use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver};
-use stitchpool::driver::{Address, DeviceId, Driver, Grant, HandleKind, Kernels, RawStream, Rights};
+use stitchpool::driver::{
+    Address, DeviceId, Driver, Grant, HandleKind, Kernels, Metered, RawStream, Rights, Spent, Verb,
+};
 use stitchpool::{Pool, Settings};
 
 pub(crate) const HERE: DeviceId = DeviceId(0);
@@ -13,6 +15,8 @@ pub(crate) const HERE: DeviceId = DeviceId(0);
 /// A driver under test.
 pub(crate) struct Rig {
     pub(crate) driver: Arc<dyn Driver>,
+    /// It counts and times the driver's calls.
+    meter: Arc<Metered>,
     kernels: Arc<dyn Kernels>,
     /// What the rows call a GiB.
     pub(crate) gib: u64,
@@ -25,7 +29,8 @@ pub(crate) fn on_host(row: fn(&Rig)) {
     let config =
         HostConfig { devices: vec![device; 2], host_memory: device, watch_order: true, ..HostConfig::default() };
     let host = HostDriver::new(config).unwrap();
-    let rig = Rig { driver: host.clone(), kernels: host.clone(), gib: 1 << 20, row: "" };
+    let meter = Metered::timed(host.clone());
+    let rig = Rig { driver: meter.clone(), meter, kernels: host.clone(), gib: 1 << 20, row: "" };
     row(&rig);
     rig.assert_right();
     assert!(host.ledger().is_empty(), "{:?}", host.ledger());
@@ -40,9 +45,18 @@ pub(crate) fn on_cuda(name: &'static str, row: fn(&Rig)) {
         return;
     };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let rig = Rig { driver: cuda.clone(), kernels: cuda.clone(), gib: 1 << 30, row: name };
+    let meter = Metered::timed(cuda.clone());
+    let rig = Rig { driver: meter.clone(), meter, kernels: cuda.clone(), gib: cuda_gib_bytes(), row: name };
     row(&rig);
     rig.assert_right();
+}
+
+/// What a GPU's rows call a GiB, in bytes: under a sanitizer it is smaller. The figures then mean nothing.
+fn cuda_gib_bytes() -> u64 {
+    match std::env::var("STITCHPOOL_GIB_BYTES") {
+        Ok(words) => words.parse().expect("STITCHPOOL_GIB_BYTES is a number of bytes"),
+        Err(_) => 1 << 30,
+    }
 }
 
 // SAFETY of every unsafe call below: rows use streams that they made and not yet destroyed, and ranges that
@@ -107,6 +121,13 @@ impl Rig {
         (start.elapsed().as_secs_f64() * 1e3, outcome)
     }
 
+    /// What something takes, and what of it the driver does.
+    pub(crate) fn phases(&self, act: impl FnOnce()) -> Phases {
+        let before = self.meter.spent();
+        let (all_ms, ()) = Self::timed(act);
+        Phases { all_ms, spent: self.meter.spent().since(&before) }
+    }
+
     /// Says what was measured, on a GPU: figures of the host driver mean nothing.
     pub(crate) fn say(&self, words: &str) {
         if self.driver.name() == "cuda" {
@@ -146,3 +167,30 @@ impl Rig {
         ways
     }
 }
+
+/// What an operation took, by what was done.
+pub(crate) struct Phases {
+    pub(crate) all_ms: f64,
+    spent: Spent,
+}
+
+impl Phases {
+    /// The faster of two.
+    pub(crate) fn faster(self, other: Self) -> Self {
+        if other.all_ms < self.all_ms { other } else { self }
+    }
+
+    /// Milliseconds and calls of each verb that took any time, `wait` being what the CPU waited for copies, and
+    /// what is left for the pool itself.
+    pub(crate) fn words(&self) -> String {
+        let mut words = String::new();
+        for (verb, spent) in self.spent.by_verb().filter(|(_, spent)| spent.wall_us > WORTH_US) {
+            let name = if verb == Verb::Finish { "wait" } else { verb.word() };
+            words += &format!("{name} {:.2} ({}), ", spent.wall_us / 1e3, spent.calls);
+        }
+        format!("{words}the pool itself {:.2}", self.all_ms - self.spent.total().wall_us / 1e3)
+    }
+}
+
+/// What takes less is not told.
+const WORTH_US: f64 = 10.0;

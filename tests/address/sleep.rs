@@ -1,6 +1,6 @@
 //! Suspend and resume.
 
-use crate::rig::{HERE, Rig};
+use crate::rig::{HERE, Phases, Rig};
 use stitchpool::driver::{Address, DeviceId, Link, RawStream};
 use stitchpool::{ArenaId, Backup, Pool, Request, Scope, Settings, StreamId};
 
@@ -26,49 +26,83 @@ fn verify(rig: &Rig, stream: RawStream, blocks: &[Address], sizes: &[u64]) {
     rig.assert_right();
 }
 
-pub(crate) fn suspend_and_resume_bring_every_word_back_and_cost_about_a_copy(rig: &Rig) {
-    let total = 8 * rig.gib;
-    let (down_ms, up_ms) = rig.copy_ms(HERE, DeviceId::HOST, total);
-    for (layout, sizes) in [("one block", vec![total]), ("16 blocks", vec![total / 16; 16])] {
-        let pool = rig.pool(keeping());
-        let stream = rig.stream(HERE);
-        let id = pool.register(stream).unwrap();
-        let arena = pool.arena("weights").unwrap();
-        let blocks = filled(rig, &pool, (id, stream), arena, &sizes);
-        let handles = pool.segments(blocks[0], sizes[0]).unwrap();
-        rig.finish(stream);
-        let mut best = (f64::INFINITY, f64::INFINITY, f64::INFINITY, f64::INFINITY);
-        for cycle in 0..4 {
-            let (suspend_ms, done) = Rig::timed(|| pool.suspend(Scope::Arena(arena), &Backup::Host).unwrap());
+/// The fastest of some cycles, and the mapping work alone.
+struct Cycles {
+    suspend: Phases,
+    resume: Phases,
+    off_ms: f64,
+    on_ms: f64,
+    handle_bytes: u64,
+}
+
+/// Suspends and resumes blocks of these sizes; the first cycle, which makes the trays, is not counted.
+fn cycles(rig: &Rig, sizes: &[u64], backup: &Backup) -> Cycles {
+    let pool = rig.pool(keeping());
+    let stream = rig.stream(HERE);
+    let id = pool.register(stream).unwrap();
+    let arena = pool.arena("weights").unwrap();
+    let total: u64 = sizes.iter().sum();
+    let blocks = filled(rig, &pool, (id, stream), arena, sizes);
+    let handle_bytes = pool.segments(blocks[0], sizes[0]).unwrap()[0].bytes;
+    rig.finish(stream);
+    let mut best: Option<(Phases, Phases)> = None;
+    for cycle in 0..4 {
+        let suspend = rig.phases(|| {
+            let done = pool.suspend(Scope::Arena(arena), backup).unwrap();
             assert_eq!(done.backup_bytes, total);
             // The first copies may make the driver take some memory of its own.
             let own_bytes = if cycle == 0 && rig.driver.name() == "cuda" { 64 << 20 } else { 0 };
             assert!(done.not_yet_visible_bytes <= own_bytes, "{done:?} in cycle {cycle}");
-            let (resume_ms, done) = Rig::timed(|| pool.resume(Scope::Arena(arena)).unwrap());
-            assert_eq!(done.restored_bytes, total);
-            verify(rig, stream, &blocks, &sizes);
-            if cycle > 0 {
-                best = (best.0.min(suspend_ms), best.1.min(resume_ms), best.2, best.3);
+        });
+        let resume = rig.phases(|| {
+            assert_eq!(pool.resume(Scope::Arena(arena)).unwrap().restored_bytes, total);
+        });
+        verify(rig, stream, &blocks, sizes);
+        best = match best {
+            Some((down, up)) => Some((down.faster(suspend), up.faster(resume))),
+            None if cycle == 0 => {
+                rig.say(&format!("first suspend, trays are made: {:.1} ms: {}", suspend.all_ms, suspend.words()));
+                None
             }
-        }
-        // The mapping work alone.
-        for _ in 0..3 {
-            let (off_ms, _) = Rig::timed(|| pool.suspend(Scope::Arena(arena), &Backup::Discard).unwrap());
-            let (on_ms, _) = Rig::timed(|| pool.resume(Scope::Arena(arena)).unwrap());
-            best = (best.0, best.1, best.2.min(off_ms), best.3.min(on_ms));
-        }
-        let (suspend_ms, resume_ms, off_ms, on_ms) = best;
+            None => Some((suspend, resume)),
+        };
+    }
+    let (mut off_ms, mut on_ms) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..3 {
+        off_ms = off_ms.min(Rig::timed(|| pool.suspend(Scope::Arena(arena), &Backup::Discard).unwrap()).0);
+        on_ms = on_ms.min(Rig::timed(|| pool.resume(Scope::Arena(arena)).unwrap()).0);
+    }
+    blocks.iter().for_each(|&at| pool.free(at).unwrap());
+    pool.retire(id).unwrap();
+    drop(pool);
+    rig.end(stream);
+    let (suspend, resume) = best.unwrap();
+    Cycles { suspend, resume, off_ms, on_ms, handle_bytes }
+}
+
+/// Says how the cycles compare with one plain copy, there and back.
+fn compare(rig: &Rig, what: &str, cycles: &Cycles, copy_ms: (f64, f64)) {
+    let handle_mib = cycles.handle_bytes >> 20;
+    for (name, phases, copy_ms) in [("suspend", &cycles.suspend, copy_ms.0), ("resume", &cycles.resume, copy_ms.1)] {
         rig.say(&format!(
-            "8 GiB in {layout}, handles of {} MiB: suspend {suspend_ms:.1} ms = {:.3} x the copy of {down_ms:.1}; resume \
-             {resume_ms:.1} ms = {:.3} x the copy of {up_ms:.1}; mapping alone {off_ms:.1} + {on_ms:.1} ms",
-            handles[0].bytes >> 20,
-            suspend_ms / down_ms,
-            resume_ms / up_ms,
+            "8 GiB {what}, handles of {handle_mib} MiB: {name} {:.1} ms = {:.3} x the copy of {copy_ms:.1} ms = {:.2} of \
+             its bandwidth; ms (calls): {}",
+            phases.all_ms,
+            phases.all_ms / copy_ms,
+            copy_ms / phases.all_ms,
+            phases.words(),
         ));
-        blocks.iter().for_each(|&at| pool.free(at).unwrap());
-        pool.retire(id).unwrap();
-        drop(pool);
-        rig.end(stream);
+    }
+    rig.say(&format!("  mapping alone, off and on: {:.1} + {:.1} ms", cycles.off_ms, cycles.on_ms));
+}
+
+pub(crate) fn suspend_and_resume_bring_every_word_back_and_cost_about_a_copy(rig: &Rig) {
+    let total = 8 * rig.gib;
+    let copy_ms = rig.copy_ms(HERE, DeviceId::HOST, total);
+    for (layout, sizes) in
+        [("in one block to the host", vec![total]), ("in 16 blocks to the host", vec![total / 16; 16])]
+    {
+        compare(rig, layout, &cycles(rig, &sizes, &Backup::Host), copy_ms);
     }
 }
 
@@ -101,31 +135,12 @@ pub(crate) fn a_backup_on_a_peer_costs_about_a_copy_over_the_link(rig: &Rig) {
         return rig.say("no peer: skipped");
     };
     let total = 8 * rig.gib;
-    let (down_ms, up_ms) = rig.copy_ms(HERE, peer, total);
-    let pool = rig.pool(keeping());
-    let stream = rig.stream(HERE);
-    let id = pool.register(stream).unwrap();
-    let arena = pool.arena("weights").unwrap();
-    let sizes = [total / 2, total / 2];
-    let blocks = filled(rig, &pool, (id, stream), arena, &sizes);
-    let mut best = (f64::INFINITY, f64::INFINITY);
-    for cycle in 0..4 {
-        let (suspend_ms, _) = Rig::timed(|| pool.suspend(Scope::Arena(arena), &Backup::Peer(peer)).unwrap());
-        let (resume_ms, _) = Rig::timed(|| pool.resume(Scope::Arena(arena)).unwrap());
-        verify(rig, stream, &blocks, &sizes);
-        if cycle > 0 {
-            best = (best.0.min(suspend_ms), best.1.min(resume_ms));
-        }
+    let copy_ms = rig.copy_ms(HERE, peer, total);
+    for (layout, sizes) in [
+        ("in one block to a peer", vec![total]),
+        ("in two blocks to a peer", vec![total / 2; 2]),
+        ("in 16 blocks to a peer", vec![total / 16; 16]),
+    ] {
+        compare(rig, layout, &cycles(rig, &sizes, &Backup::Peer(peer)), copy_ms);
     }
-    rig.say(&format!(
-        "8 GiB to a peer: suspend {:.1} ms = {:.2} of the copy's bandwidth, resume {:.1} ms = {:.2} of it",
-        best.0,
-        down_ms / best.0,
-        best.1,
-        up_ms / best.1
-    ));
-    blocks.iter().for_each(|&at| pool.free(at).unwrap());
-    pool.retire(id).unwrap();
-    drop(pool);
-    rig.end(stream);
 }

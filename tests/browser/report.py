@@ -6,8 +6,10 @@
 Needs chromium, chromedriver and selenium. Prints a line a check; the exit status is 0 if all held.
 """
 
+import gzip
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.support.ui import Select
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-dev-shm-usage "
@@ -245,11 +248,84 @@ def see_trace(stitchpool, trace, folder):
         told = f"made in {made_s:.1f} s, {os.path.getsize(page) / 1e6:.1f} MB, opened in {browser.opened_s:.1f} s"
         print(f"  {told}, drawn anew in {drawn_ms:.0f} ms")
     with Browser(page, 390, 844, is_dark=True) as browser:
-        wide = browser.run("return document.documentElement.scrollWidth")
-        check("a narrow page does not scroll sideways", wide <= 390, f"{wide} pixels")
+        for width in (1366, 760, 390):
+            browser.resize(width, 844)
+            browser.settle()
+            wide = browser.run("return document.documentElement.scrollWidth")
+            check(f"a page {width} pixels wide does not scroll sideways", wide <= width, f"{wide} pixels")
         dark = browser.run("return getComputedStyle(document.body).backgroundColor")
         check("it follows the system into the dark", sum(map(int, dark[4:-1].split(", "))) < 200, dark)
         browser.shoot(f"{stem}-narrow-dark")
+        check("the console is silent", not browser.errors())
+
+
+def both_at_once(one, other, path):
+    """A run of two devices: two recorded runs that begin together. The second one's stands on device 3."""
+    runs = [pickle.load(gzip.open(trace)) for trace in (one, other)]
+    begin_us = [run["device_traces"][0][0]["time_us"] for run in runs]
+    for event in runs[1]["device_traces"][0]:
+        event["time_us"] += begin_us[0] - begin_us[1]
+    for segment in runs[1]["segments"]:
+        segment["device"] = 3
+    traces = [runs[0]["device_traces"][0], [], [], runs[1]["device_traces"][0]]
+    with open(path, "wb") as file:
+        pickle.dump({**runs[0], "device_traces": traces, "segments": runs[0]["segments"] + runs[1]["segments"]}, file)
+
+
+def see_two_devices(stitchpool, traces, folder):
+    print("a run of two devices")
+    trace, page = os.path.join(folder, "two.pickle"), os.path.join(folder, "two.html")
+    both_at_once(traces[0], traces[-1], trace)
+    figures = json.loads(program(stitchpool, "report", trace, "--driver", "host", "--json", "-o", page))
+    maps = ["address-time", "address-now", "chunk-time", "chunk-now"]
+    with Browser(page) as browser:
+        pictures = lambda: {name: browser.pixels(name) for name in ["memory", *maps]}
+        peak = lambda key="live": browser.run("return report.timeline.curves[arguments[0]].peak", key)
+        choose = lambda name, value: (Select(browser.element(name)).select_by_value(value), browser.settle())
+        see_figures(browser, figures)
+        offered = [option.text for option in Select(browser.element("device")).options]
+        check("all devices and each can be chosen", offered == ["all devices", "device 0", "device 3"], offered)
+        all_devices, most = pictures(), peak()
+        choose("device", "1")
+        same = [name for name, picture in pictures().items() if picture == all_devices[name]]
+        check("one device alone has another picture in every figure", not same, same)
+        check("it has less than all", 0 < peak() < most, peak())
+        second = {key: peak(key) for key in ("live", "physical", "reserved")}
+        choose("device", "0")
+        for key, last in second.items():
+            told = (peak(key) + last, figures[f"peak_{key}_bytes"])
+            check(f"the highest {key} bytes of both come to the figures", told[0] == told[1], told)
+        choose("device", "1")
+        check("the choice above the maps goes along", browser.element("map-device").get_attribute("value") == "1")
+        check("the maps say whose memory they show", "device 3" in browser.text("chunk-about"), browser.text("chunk-about"))
+        browser.shoot("two-device-3")
+        choose("map-device", "all")
+        check("all devices are back", pictures() == all_devices)
+        choose("map-colour", "device")
+        same = [name for name in maps if browser.pixels(name) == all_devices[name]]
+        check("colours by device are other colours", not same, same)
+        legend = browser.text("map-legend")
+        check("the legend names both devices", "device 0, live" in legend and "device 3, free" in legend, legend)
+        browser.shoot("two-by-device")
+        browser.point("chunk-now", y=-browser.run("return document.getElementById('chunk-now').clientHeight") // 2 + 4)
+        check("pointing at a chunk tells its device", "device 0" in browser.text("tip"), browser.text("tip"))
+        errors = browser.errors()
+        check("the console is silent", not errors, errors)
+
+
+def see_refused(stitchpool, trace, folder):
+    print("a run that did not fit")
+    page = os.path.join(folder, "refused.html")
+    words = [stitchpool, "report", trace, "--driver", "host", "--json", "--capacity", "0.7x", "-o", page]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    figures = json.loads(done.stdout)
+    check("requests were refused", done.returncode == 1 and figures["oom"] > 0, done.returncode)
+    with Browser(page) as browser:
+        see_figures(browser, figures)
+        check("where is marked", "request refused" in browser.text("memory-legend"), browser.text("memory-legend"))
+        trouble = browser.text("trouble")
+        check("why is said", figures["first_refusal"] in trouble, trouble)
+        check("nothing is said to be saved", figures["saved_bytes"] is None and "GiB" not in browser.run("return document.querySelector('.headline .saved').textContent"))
         check("the console is silent", not browser.errors())
 
 
@@ -276,6 +352,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for trace in traces:
             see_trace(stitchpool, trace, folder)
+        see_two_devices(stitchpool, traces, folder)
+        see_refused(stitchpool, traces[0], folder)
         see_hostile(stitchpool, traces[0], folder)
     print("all held" if not check.failed else f"{check.failed} checks did not hold")
     sys.exit(1 if check.failed else 0)

@@ -1,8 +1,9 @@
 //! A released graph may still be running: its memory passes on behind all that was queued.
 
-use crate::rig::{GRANULE, Stream};
+use crate::rig::{Application, GRANULE, Shape, Stream, granule_handles};
 use crate::{Rig, tight};
-use stitchpool::{ArenaId, Request};
+use stitchpool::driver::{DeviceId, Grant, Rights};
+use stitchpool::{ArenaId, Request, Scope};
 
 /// A graph of six granules that has been launched on `on` and has not run.
 fn launched(rig: &Rig, owner: &Stream, on: &Stream) -> ArenaId {
@@ -73,5 +74,31 @@ fn a_lone_stream_has_it_at_once() {
     rig.read(&a, &next, &a);
     rig.free(&next);
     assert_eq!((rig.pool.stats().stream_waits, rig.pool.stats().cpu_waits), (0, 0));
+    rig.over();
+}
+
+#[test]
+fn a_replay_on_a_device_that_got_its_right_by_the_block_is_waited_for() {
+    let rig = Rig::new(Shape::new(2, 16), granule_handles(GRANULE));
+    let (a, far) = (rig.stream(0), rig.stream(1));
+    let arena = rig.arena("graph");
+    let request = Request::new(6 * GRANULE, a.id).in_arena(arena).exclusive();
+    let block = rig.pool.alloc(&request).unwrap();
+    let reader = [Grant { device: DeviceId(1), rights: Rights::ReadWrite }];
+    rig.pool.set_rights(Scope::Block(block.address), &reader).unwrap();
+    rig.begin(&far, arena);
+    rig.read(&far, &block, &a);
+    let graph = rig.end(&far);
+    rig.host.fill(a.raw, block.address, block.bytes, crate::seed(&a, &block));
+    rig.host.order(far.raw, a.raw);
+    rig.host.launch(far.raw, &graph).unwrap();
+    rig.pool.release_graph(arena).unwrap();
+    rig.free(&block);
+    let next = rig.pool.alloc(&request).unwrap();
+    rig.host.touch(a.raw, next.address, next.bytes, Rights::ReadWrite).unwrap();
+    rig.host.run(a.raw).unwrap();
+    assert!(rig.host.queued(far.raw).unwrap() > 0, "the replay has not run");
+    assert_ne!(next.address, block.address, "what the replay reads is written by nobody");
+    rig.free(&next);
     rig.over();
 }

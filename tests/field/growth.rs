@@ -1,10 +1,11 @@
-//! Pools that grow without end, or cannot use what they have: F01, F03, F04, F16a, F18.
+//! Pools that grow without end, or cannot use what they have: F01, F03, F04, F16a, F18, F71.
 
 use crate::limit::{Ending, alloc, fails_with, needs_exactly};
 use crate::rig::{CHUNKS, GIB, KIB, MIB, Rig, Shape, shortage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use stitchpool::Request;
+use stitchpool::driver::Verb;
 use stitchpool::driver::host::StreamMode;
 
 /// F01: in each cycle two blocks come and go around a small one that stays. `unit` is half a chunk.
@@ -244,5 +245,22 @@ fn i07_whatever_the_layout_free_chunks_are_enough() {
         let rig = shape.clone().build();
         assert!(checkered(&rig, 128).is_ok());
         fails_with(&shape, |rig| checkered(rig, 129));
+    }
+}
+
+#[test]
+fn f71_handles_are_kept_for_the_next_block_until_somebody_asks_for_them() {
+    for chunk_bytes in CHUNKS {
+        let rig = Shape::exact(chunk_bytes, 64).build();
+        let stream = rig.stream();
+        for round in 0..100 {
+            // No size comes again at once, so that memory is moved and not just found.
+            let blocks = [5, 11, 24].map(|chunks| rig.take(stream, (chunks + round % 7) * chunk_bytes));
+            blocks.iter().for_each(|&block| rig.free(block));
+        }
+        let (created, released) = (rig.faulty.calls(Verb::Create), rig.faulty.calls(Verb::Release));
+        assert_eq!((created, released), (5 + 11 + 24 + 3 * 6, 0), "as many as were ever needed at once");
+        let trimmed = rig.pool().trim_and_wait().unwrap();
+        assert_eq!((trimmed.released_bytes, rig.faulty.calls(Verb::Release)), (created * chunk_bytes, created));
     }
 }

@@ -1,10 +1,10 @@
 //! Who may use a mapping, after every way in which it came about: F31.
 
-use crate::rig::{CHUNKS, HERE, KIB, Rig, Shape};
+use crate::rig::{CHUNKS, HERE, KIB, Rig, Shape, Stream};
 use stitchpool::chunks::{Error as ChunksError, RangeSpec, StitchedRange};
 use stitchpool::driver::host::Peers;
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Grant, HandleKind, RawStream, Rights, Verb};
-use stitchpool::{Error, Piece, Placement, Request};
+use stitchpool::{Backup, Error, Piece, Placement, Request, Scope};
 
 const READERS: [DeviceId; 4] = [DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)];
 const STRANGER: DeviceId = DeviceId(5);
@@ -132,5 +132,53 @@ fn f31_every_growth_of_a_range_is_open_to_all_readers() {
         range.replace(chunk_bytes, elsewhere.unwrap()).unwrap();
         assert_eq!(&range.picture()[..4], "ACCD");
         assert_open(&rig, &readers, range.at(), 12 * chunk_bytes);
+    }
+}
+
+#[test]
+fn f31_memory_that_comes_back_or_moves_is_open_to_all_readers_again() {
+    for chunk_bytes in CHUNKS {
+        let rig = box_of_eight(chunk_bytes, 16);
+        let (stream, readers) = (rig.stream(), streams(&rig));
+        let bytes = 8 * chunk_bytes;
+        let request = Request::new(bytes, stream.id).placed(over_all(chunk_bytes)).open_to(&READERS).exclusive();
+        let block = rig.ask(&request).unwrap();
+        let writer = rig.stream_on(READERS[3]);
+        rig.fill(writer, block, bytes, 9);
+        rig.assert_right();
+        let devices =
+            || rig.pool().segments(block, bytes).unwrap().iter().map(|piece| piece.device.0).collect::<Vec<_>>();
+        let is_whole = |what: &str| {
+            for &reader in &readers {
+                rig.touch(reader, block, bytes);
+                rig.verify(Stream { raw: reader, id: stream.id }, block, bytes, 9);
+                rig.assert_right();
+            }
+            assert_eq!(devices().len(), 8, "{what}");
+        };
+        is_whole("created");
+        for backup in [Backup::Host, Backup::Disk(std::env::temp_dir())] {
+            rig.pool().suspend(Scope::Block(block), &backup).unwrap();
+            rig.faulty.fail(Verb::SetRights, 1, ErrorKind::Unknown);
+            rig.pool().resume(Scope::Block(block)).unwrap_err();
+            rig.pool().resume(Scope::Block(block)).unwrap();
+            is_whole("back");
+        }
+        let second = Scope::Range { address: block + chunk_bytes, bytes: chunk_bytes };
+        rig.pool().migrate(second, READERS[2]).unwrap();
+        assert_eq!(devices(), [0, 2, 2, 3, 0, 1, 2, 3]);
+        is_whole("one chunk moved");
+        rig.pool().suspend(second, &Backup::Host).unwrap();
+        rig.pool().resume(Scope::Block(block)).unwrap();
+        is_whole("one chunk back");
+        rig.pool().migrate(Scope::Block(block), READERS[1]).unwrap();
+        assert_eq!(devices(), [1; 8]);
+        is_whole("all moved");
+        let far = [Grant { device: STRANGER, rights: Rights::Read }];
+        let refused = rig.pool().set_rights(Scope::Block(block), &far).unwrap_err();
+        assert_eq!(refused, Error::Unreachable { reader: STRANGER, owner: READERS[1] });
+        let refused = rig.pool().migrate(Scope::Block(block), STRANGER).unwrap_err();
+        assert!(matches!(refused, Error::Unreachable { owner: STRANGER, .. }), "{refused}");
+        is_whole("after refusals");
     }
 }

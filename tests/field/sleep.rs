@@ -6,20 +6,20 @@ use stitchpool::driver::host::{Quirks, StreamMode};
 use stitchpool::driver::{Address, DeviceId, Driver, ErrorKind, Verb};
 use stitchpool::{ArenaId, Backup, Error, Request, Scope, Settings};
 
-const CHUNK: u64 = 64 * KIB;
+pub(crate) const CHUNK: u64 = 64 * KIB;
 
 fn in_arena(rig: &Rig, stream: Stream, arena: ArenaId, bytes: u64) -> Address {
     rig.ask(&Request::new(bytes, stream.id).in_arena(arena)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Blocks of an arena, each filled with its number.
-fn filled(rig: &Rig, stream: Stream, arena: ArenaId, blocks: u64, bytes: u64) -> Vec<Address> {
+pub(crate) fn filled(rig: &Rig, stream: Stream, arena: ArenaId, blocks: u64, bytes: u64) -> Vec<Address> {
     let addresses: Vec<Address> = (0..blocks).map(|_| in_arena(rig, stream, arena, bytes)).collect();
     addresses.iter().zip(0..).for_each(|(&at, seed)| rig.fill(stream, at, bytes, seed));
     addresses
 }
 
-fn verify(rig: &Rig, stream: Stream, addresses: &[Address], bytes: u64) {
+pub(crate) fn verify(rig: &Rig, stream: Stream, addresses: &[Address], bytes: u64) {
     addresses.iter().zip(0..).for_each(|(&at, seed)| rig.verify(stream, at, bytes, seed));
     rig.assert_right();
 }
@@ -29,10 +29,10 @@ fn free_bytes(rig: &Rig) -> u64 {
 }
 
 /// A directory of this test's own, gone at the end.
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("stitchpool-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -169,68 +169,6 @@ fn f13_no_error_survives_the_call_that_made_it() {
         rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
         rig.pool().resume(Scope::All).unwrap();
         verify(&rig, stream, &blocks, 4 * CHUNK);
-    }
-}
-
-#[test]
-fn a_fault_at_any_call_of_suspend_or_resume_changes_nothing_and_the_call_works_later() {
-    for resume in [false, true] {
-        for nth in 1.. {
-            let mut rig = Shape::exact(CHUNK, 64).build();
-            let stream = rig.stream();
-            let arena = rig.pool().arena("w").unwrap();
-            let mut blocks = filled(&rig, stream, arena, 3, 2 * CHUNK);
-            rig.free(blocks.pop().unwrap());
-            rig.assert_right();
-            if resume {
-                rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
-            }
-            rig.faulty.fail_any(nth, ErrorKind::Unknown);
-            let failed = match resume {
-                false => rig.pool().suspend(Scope::Arena(arena), &Backup::Host).err(),
-                true => rig.pool().resume(Scope::Arena(arena)).err(),
-            };
-            let met = rig.faulty.failed();
-            rig.faulty.clear();
-            rig.pool().check().unwrap_or_else(|broken| panic!("call {nth}, {failed:?}: {broken}"));
-            // What the driver would not take back on the way is in quarantine, and counted.
-            rig.scarred = rig.pool().stats().quarantined > 0;
-            if failed.is_some() && resume {
-                assert_eq!(rig.ledger().physical_bytes_on(HERE), 0, "call {nth}");
-            }
-            rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
-            rig.pool().resume(Scope::Arena(arena)).unwrap();
-            verify(&rig, stream, &blocks, 2 * CHUNK);
-            if met == 0 {
-                assert!(nth > 8, "only {nth} calls");
-                break;
-            }
-        }
-    }
-}
-
-#[test]
-fn a_fault_at_every_call_after_one_leaves_content_that_a_resume_brings_back() {
-    for resume in [false, true] {
-        for nth in 1..40 {
-            let mut rig = Shape::exact(CHUNK, 64).build();
-            rig.scarred = true;
-            let stream = rig.stream();
-            let arena = rig.pool().arena("w").unwrap();
-            let blocks = filled(&rig, stream, arena, 3, 2 * CHUNK);
-            rig.assert_right();
-            if resume {
-                rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
-            }
-            rig.faulty.fail_all_from(nth, ErrorKind::Unknown);
-            let _ = match resume {
-                false => rig.pool().suspend(Scope::Arena(arena), &Backup::Host).err(),
-                true => rig.pool().resume(Scope::Arena(arena)).err(),
-            };
-            rig.faulty.clear();
-            rig.pool().resume(Scope::Arena(arena)).unwrap_or_else(|error| panic!("call {nth}: {error}"));
-            verify(&rig, stream, &blocks, 2 * CHUNK);
-        }
     }
 }
 

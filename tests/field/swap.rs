@@ -140,3 +140,46 @@ fn a_fault_at_any_call_of_a_migration_or_exchange_changes_nothing() {
         }
     }
 }
+
+#[test]
+fn f15_c_memory_is_remapped_after_the_work_that_uses_it() {
+    for exchange in [false, true] {
+        let rig = two_devices().build();
+        let (stream, stranger) = (rig.stream(), rig.stream());
+        let (one, two) = (own(&rig, stream, 3, 1), own(&rig, stream, 3, 2));
+        rig.assert_right();
+        // The pool was never told that this stream uses them.
+        rig.busy(stranger);
+        rig.verify(stranger, one, 3 * CHUNK, 1);
+        rig.fill(stranger, one, 3 * CHUNK, 3);
+        rig.verify(stranger, two, 3 * CHUNK, 2);
+        match exchange {
+            true => rig.pool().exchange(Scope::Block(one), Scope::Block(two)).unwrap(),
+            false => drop(rig.pool().migrate(Scope::Block(one), THERE).unwrap()),
+        }
+        assert_eq!(rig.host.queued(stranger.raw).unwrap(), 0, "nothing was remapped before");
+        let (in_one, in_two) = if exchange { (2, 3) } else { (3, 2) };
+        rig.verify(stream, one, 3 * CHUNK, in_one);
+        rig.verify(stream, two, 3 * CHUNK, in_two);
+        rig.assert_right();
+    }
+}
+
+#[test]
+fn parts_of_one_block_are_exchanged_and_those_that_overlap_are_not() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let block = own(&rig, stream, 6, 0);
+    let part = |from: u64, chunks: u64| Scope::Range { address: block + from * CHUNK, bytes: chunks * CHUNK };
+    (0..6).for_each(|chunk| rig.fill(stream, block + chunk * CHUNK, CHUNK, chunk));
+    rig.pool().exchange(part(0, 2), part(2, 2)).unwrap();
+    rig.pool().exchange(part(1, 3), part(1, 3)).unwrap();
+    for (one, other) in [(part(0, 2), part(1, 2)), (part(2, 3), part(0, 3)), (part(1, 1), Scope::Block(block))] {
+        let refused = rig.pool().exchange(one, other).unwrap_err();
+        assert!(matches!(&refused, Error::Setting(why) if why.contains("overlap")), "{refused}");
+    }
+    for (chunk, seed) in [2, 3, 0, 1, 4, 5].into_iter().enumerate() {
+        rig.verify(stream, block + chunk as u64 * CHUNK, CHUNK, seed);
+    }
+    rig.assert_right();
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU and builds nothing there: conformance, examples, replays with every byte checked by
-# kernels, stress, and stress under compute-sanitizer. Prints one table.
+# kernels, stress; and under compute-sanitizer stress, the rows of the address and two examples. Prints one table.
 #
 #   tests/gpu/pack.sh FOLDER            # where the toolchain is: builds and copies the binaries
 #   tests/gpu/check.sh FOLDER TRACE...  # where the GPU is
@@ -30,7 +30,7 @@ status=$?
 row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"
 while read -r words; do row "  measured" ok "$words"; done < <(grep -a 'measured: ' "$log/address.log" | sed 's/.*measured: //')
 
-for example in "read_only --device cuda" two_devices tensor_parallel share; do
+for example in "read_only --device cuda" two_devices tensor_parallel share oversubscribe kv_cache shared_prefix sleep_and_wake pipeline_exchange saxpy; do
     # shellcheck disable=SC2086 # the words are the command's arguments
     timeout 60 "$bin"/$example >"$log/${example%% *}.log" 2>&1
     status=$?
@@ -66,10 +66,26 @@ done
 status=$?
 row "stress, $seconds s, 4 threads, 8 streams" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(field ops checked_bytes wrong_bytes refused leaked_handles leaked_reservations ok <"$log/stress.json" 2>/dev/null || tail -c 300 "$log/stress.err")"
 
-if command -v compute-sanitizer >/dev/null; then
-    timeout 200 compute-sanitizer --tool memcheck --error-exitcode 9 "$bin/stitchpool" stress --driver cuda --ops 400 --threads 2 --streams 4 --devices 1 --capacity 2GiB --json >"$log/sanitizer.log" 2>&1
+# One row: what a tool of the sanitizer says of a program. memcheck sees accesses to what is not mapped or not open;
+# racecheck and synccheck look at the shared memory and the barriers of the kernels that verify.
+sanitized() { # tool, name, seconds, command...
+    local tool=$1 name=$2 limit=$3 file=$log/$1_${2// /_}.log status begun=$SECONDS
+    shift 3
+    timeout "$limit" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$file" 2>&1
     status=$?
-    row "compute-sanitizer memcheck, stress" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'ERROR SUMMARY' "$log/sanitizer.log" | tail -1)"
+    row "$tool, $name" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$file" | tail -1) ($((SECONDS - begun)) s)"
+}
+
+if command -v compute-sanitizer >/dev/null; then
+    sanitized memcheck stress 200 "$bin/stitchpool" stress --driver cuda --ops 400 --threads 2 --streams 4 --devices 1 --capacity 2GiB --json
+    # The tool takes device memory too, so the row that counts it to the byte is left out.
+    STITCHPOOL_GIB_BYTES=$((64 << 20)) sanitized memcheck address 500 "$bin/address" cuda --test-threads=1 --nocapture --skip a_hundred_cycles
+    for tool in memcheck racecheck synccheck; do
+        sanitized "$tool" sleep_and_wake 150 "$bin/sleep_and_wake"
+    done
+    sanitized memcheck shared_prefix 150 "$bin/shared_prefix"
+else
+    row "compute-sanitizer" FAILED "it is not there: it comes with the CUDA toolkit"
 fi
 
 printf '%s\n' "${rows[@]}"

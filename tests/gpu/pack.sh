@@ -18,10 +18,14 @@ for line in sys.stdin:
 cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
 cargo build --release --quiet -p stitchpool --examples
-for example in two_devices tensor_parallel read_only oversubscribe share; do
-    [ ! -x "$target/release/examples/$example" ] || cp "$target/release/examples/$example" "$folder/"
+# All but those that run on the host driver alone.
+examples="two_devices tensor_parallel read_only oversubscribe share kv_cache shared_prefix sleep_and_wake pipeline_exchange"
+for example in $examples; do
+    cp "$target/release/examples/$example" "$folder/"
 done
-for built in stitchpool libstitchpool_c.so conformance address two_devices tensor_parallel read_only oversubscribe share; do
-    [ ! -e "$folder/$built" ] || strip "$folder/$built"
+cargo build --release --quiet -p stitchpool-cudarc --example saxpy
+cp "$target/release/examples/saxpy" "$folder/"
+for built in stitchpool libstitchpool_c.so conformance address saxpy $examples; do
+    strip "$folder/$built"
 done
 ls -l "$folder"

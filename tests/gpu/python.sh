@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Installs a wheel without a network, beside the machine's own PyTorch, and runs the README's programs and
-# the Python tests, those for a GPU among them. Prints a short table.
+# the Python tests, those for a GPU among them. Prints a short table, and what was slow.
 #
 #   tests/gpu/python.sh WHEEL
+#
+# Each case is a process that imports PyTorch, so three suites run side by side; what looks at the whole device's
+# memory runs after them, alone. A case may take STITCHPOOL_CASE_S seconds (60).
 set -uo pipefail
 wheel=$(realpath "${1:?usage: python.sh WHEEL}")
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 log=${OUT:-$work}
 trap 'rm -rf "$work"' EXIT
+export STITCHPOOL_CASE_S=${STITCHPOOL_CASE_S:-60}
 declare -a rows
 failed=0
 
@@ -18,12 +22,20 @@ row() { # name, status, words
 }
 
 suite() { # name, what pytest shall run
-    local name=$1 status
+    local name=$1
     shift
-    (cd "$work/tests" && timeout 560 "$python" -m pytest -q -p no:cacheprovider "$@") >"$log/$name.log" 2>&1
-    status=$?
-    row "$name" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -aE '(passed|failed|skipped|error)' "$log/$name.log" | tail -1)"
-    [ $status = 0 ] || grep -aE '^(FAILED|ERROR|E  )' "$log/$name.log" | head -40
+    local begun=$SECONDS
+    (cd "$work/tests" && timeout 400 "$python" -m pytest -q -p no:cacheprovider --durations=3 "$@") >"$log/$name.log" 2>&1
+    echo "$? $((SECONDS - begun))" >"$work/$name.end"
+}
+
+told() { # name: the row of a suite that has ended
+    local status seconds
+    read -r status seconds <"$work/$1.end"
+    row "$1" "$([ "$status" = 0 ] && echo ok || echo FAILED)" \
+        "$(printf '%4d s  %s' "$seconds" "$(grep -aE '(passed|failed|skipped|error)' "$log/$1.log" | tail -1 | tr -d =)")"
+    rows+=("$(grep -aE '^ *[0-9.]+s call' "$log/$1.log" | sed 's/^ */           slow: /')")
+    [ "$status" = 0 ] || grep -aE '^(FAILED|ERROR|E  )' "$log/$1.log" | head -40
 }
 
 python3 -m venv --without-pip --system-site-packages "$work/venv" || exit 1
@@ -50,11 +62,14 @@ code = re.findall(r"```python\n(.*?)```", open("README.md").read(), re.DOTALL)
 exec(compile(code[0], "README.md", "exec"), {})
 PROGRAM
 row "the README's program" "$([ $? = 0 ] && echo ok || echo FAILED)" "$(tail -1 "$log/readme.log")"
-suite host tests --ignore tests/gpu --ignore tests/backend
-suite gpu-pools tests/gpu/test_pools.py
-suite gpu-mem-pool tests/gpu/test_mem_pool.py
-suite gpu-process tests/gpu/test_process.py
-suite gpu-sleep tests/gpu/test_sleep.py
+alone='f55 or sleep or no_context or stream_of_pytorchs'
+suite host tests --ignore tests/gpu --ignore tests/backend &
+suite gpu-mem-pool tests/gpu/test_mem_pool.py &
+suite gpu-process tests/gpu/test_process.py -k "not ($alone)" &
+suite gpu-pools tests/gpu/test_pools.py -k "not ($alone)" &
+wait
+suite gpu-alone tests/gpu -k "$alone"
+for name in host gpu-pools gpu-mem-pool gpu-process gpu-alone; do told "$name"; done
 
 printf '%s\n' "${rows[@]}"
 exit $failed

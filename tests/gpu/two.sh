@@ -68,6 +68,7 @@ fi
 if wants examples; then
     point "one block over two devices" 60 two_devices.log "$bin/two_devices"
     point "column shards, one range" 60 tensor_parallel.log "$bin/tensor_parallel"
+    point "stages that exchange their buffers" 60 pipeline_exchange.log "$bin/pipeline_exchange"
     point "read-only, its own memory" 60 read_only.log "$bin/read_only" --device cuda
     [ "$gpus" -lt 2 ] || point "read-only, a peer's memory" 60 read_only_peer.log "$bin/read_only" --device cuda --on-peer
     if [ -x "$bin/share" ]; then

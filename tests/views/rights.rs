@@ -277,3 +277,44 @@ fn what_is_held_is_neither_suspended_nor_moved() {
     bench.host.run_all();
     bench.assert_unhurt();
 }
+
+#[test]
+fn rights_of_a_growable_buffer_hold_by_handle_and_by_range_backed_or_not() {
+    let bench = Bench::new(32);
+    let stream = bench.stream(0);
+    let request = Request::new(4 * GRANULE, stream.id);
+    let buffer = bench.pool.growable_in_steps(&request, 12 * GRANULE, 4 * GRANULE).unwrap();
+    let part = |from: u64, granules: u64| Scope::Range {
+        address: buffer.address() + from * GRANULE,
+        bytes: granules * GRANULE,
+    };
+    let own = |from: u64, granules: u64| bench.rights(buffer.address() + from * GRANULE, granules * GRANULE);
+    let (alone, read) = ([ReadWrite, None, None, None], [ReadWrite, Read, None, None]);
+    let written = [ReadWrite, ReadWrite, None, None];
+    // Of a buffer each handle is a block: the others stay as they are, those that come later too.
+    let handles = buffer.segments(0, 4 * GRANULE).unwrap();
+    bench.pool.set_rights(Scope::Block(buffer.address()), &[grant(1, Read)]).unwrap();
+    let first = usize::try_from(handles[0].bytes / GRANULE).unwrap();
+    buffer.grow_to(8 * GRANULE).unwrap();
+    assert_eq!(own(0, 8), [vec![read; first], vec![alone; 8 - first]].concat());
+    // A range may be backed in part, and end within a step.
+    bench.pool.set_rights(part(4, 6), &[grant(1, ReadWrite)]).unwrap();
+    buffer.grow_to(12 * GRANULE).unwrap();
+    let expected = [vec![read; first], vec![alone; 4 - first], vec![written; 6], vec![alone; 2]].concat();
+    assert_eq!(own(0, 12), expected);
+    // Rights outlive the memory, whatever the handles are that come next.
+    buffer.give_back(0, 12 * GRANULE).unwrap();
+    bench.pool.trim_and_wait().unwrap();
+    buffer.grow_to(12 * GRANULE).unwrap();
+    assert_eq!(own(0, 12), expected);
+    bench.pool.set_rights(part(0, 12), &[grant(1, None)]).unwrap();
+    assert_eq!(own(0, 12), vec![alone; 12]);
+    for (from, granules, bytes) in [(12, 1, 0), (8, 5, 0), (0, 0, 0), (11, 1, 512)] {
+        let Scope::Range { address, bytes: whole } = part(from, granules) else { unreachable!() };
+        let refused = bench.pool.set_rights(Scope::Range { address, bytes: whole + bytes }, &[grant(1, Read)]);
+        refused.unwrap_err();
+    }
+    assert_eq!(own(0, 12), vec![alone; 12]);
+    drop(buffer);
+    bench.assert_unhurt();
+}

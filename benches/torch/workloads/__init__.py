@@ -1,2 +1,2 @@
 """One run a file. Each has `prepare()`, which gives a function that does step `n` and answers with a tensor
-to compare, and STEPS."""
+to compare."""

@@ -5,7 +5,6 @@ from llama import adam, heavy_tailed, words
 from torch import nn
 from torch.nn import functional as F
 
-STEPS = 36
 WIDTH, EXPERTS, LAYERS = 1024, 16, 8
 
 

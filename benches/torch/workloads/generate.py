@@ -3,8 +3,6 @@
 import torch
 from llama import billion, heavy_tailed, words
 
-STEPS = 8
-
 
 def prepare():
     model = billion(recompute=False).eval()

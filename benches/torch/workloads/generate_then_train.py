@@ -3,8 +3,6 @@
 import torch
 from llama import adam, billion, heavy_tailed, words
 
-STEPS = 12
-
 
 def prepare():
     model = billion(recompute=True)

@@ -3,8 +3,6 @@
 import torch
 from llama import Llama, adam, words
 
-STEPS = 50
-
 
 def prepare():
     with torch.device("cuda"):

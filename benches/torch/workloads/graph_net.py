@@ -5,7 +5,6 @@ from llama import adam, heavy_tailed
 from torch import nn
 from torch.nn import functional as F
 
-STEPS = 50
 WIDTH = 256
 
 

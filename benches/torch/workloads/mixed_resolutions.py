@@ -5,8 +5,6 @@ from llama import adam
 from torch import nn
 from torch.nn import functional as F
 
-STEPS = 40
-
 
 class Stage(nn.Module):
     def __init__(self, width):

@@ -3,7 +3,6 @@
 import torch
 from llama import adam, billion, heavy_tailed, words
 
-STEPS = 16
 WORTHWHILE_BYTES = 8 << 20
 
 

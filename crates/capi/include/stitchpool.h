@@ -215,6 +215,8 @@ stitchpool_status stitchpool_settings_default(stitchpool_settings *settings);
 /* Makes a pool on a driver; null settings are the defaults. */
 stitchpool_status stitchpool_pool_create(const stitchpool_driver *driver, const stitchpool_settings *settings,
                                          stitchpool_pool **pool);
+/* The driver that a pool is on, as a handle of its own, to be closed like any other. */
+stitchpool_status stitchpool_pool_driver(const stitchpool_pool *pool, stitchpool_driver **driver);
 /*
  * Destroys a pool, after its streams have done what is queued on them, and gives everything back.
  * STITCHPOOL_IN_USE: blocks are live; the words say how many and how many bytes. STITCHPOOL_TIMEOUT or
@@ -388,6 +390,14 @@ stitchpool_status stitchpool_migrate(const stitchpool_pool *pool, const stitchpo
 /* Exchanges the memory of two exclusive blocks, or ranges, of the same layout. Nothing is copied. */
 stitchpool_status stitchpool_exchange(const stitchpool_pool *pool, const stitchpool_scope *one,
                                       const stitchpool_scope *other);
+/*
+ * From now on the exclusive blocks of an arena may be put out to `refuge` (host memory, a peer or a directory)
+ * while memory is short, those first that were not used for longest; null: no more. Uses are the allocation,
+ * stitchpool_touch(), and the begin and the end of a lease: of the GPU's work the pool sees nothing. What leases,
+ * views or pins hold stays.
+ */
+stitchpool_status stitchpool_evictable_set(const stitchpool_pool *pool, uint32_t arena,
+                                           const stitchpool_backup *refuge);
 
 /* ---- Rights ---- */
 
@@ -421,6 +431,11 @@ stitchpool_status stitchpool_rights_set(const stitchpool_pool *pool, const stitc
  * has read its address and not launched yet. It may be freed meanwhile; the free takes effect then.
  */
 stitchpool_status stitchpool_lease_take(const stitchpool_pool *pool, const void *address, stitchpool_lease **lease);
+/*
+ * The same of a block that may have been put out: brings it back first, putting others out for it if need be, and
+ * counts as a use. On a refusal the block is as it was.
+ */
+stitchpool_status stitchpool_touch(const stitchpool_pool *pool, const void *address, stitchpool_lease **lease);
 /* Work on `stream` uses the block: what is queued there until the lease ends. */
 stitchpool_status stitchpool_lease_record_use(const stitchpool_pool *pool, const stitchpool_lease *lease,
                                               stitchpool_stream stream);
@@ -559,6 +574,9 @@ typedef struct stitchpool_stats {
     uint64_t backup_bytes;
     uint64_t pinned_bytes;
     uint64_t kept_bytes;
+    uint64_t evictions;        /* blocks put out while memory was short */
+    uint64_t evicted_bytes;    /* memory that was freed by that */
+    uint64_t returned_bytes;   /* memory that was taken to bring such blocks back */
 } stitchpool_stats;
 
 /* What holds a device's memory. */
@@ -774,6 +792,17 @@ stitchpool_status stitchpool_import_drop(const stitchpool_importer *importer, st
  * `raw_stream` is a cudaStream_t that lives.
  */
 
+/*
+ * Says how that pool shall be opened instead: nothing is opened yet. Null options are CUDA; null settings are the
+ * defaults, with open_to_peers. STITCHPOOL_IN_USE: it is open already.
+ */
+stitchpool_status stitchpool_torch_configure(const stitchpool_driver_options *driver,
+                                             const stitchpool_settings *settings);
+/* The pool of the process; opens it if it is not there yet. */
+stitchpool_status stitchpool_torch_pool(stitchpool_pool **pool);
+/* As stitchpool_alloc_raw from that pool, in the arena that this thread has entered in Python. */
+stitchpool_status stitchpool_torch_alloc(int32_t device, void *raw_stream, uint64_t bytes, void **address);
+
 /* Null for 0 bytes and on a refusal, which a torch.cuda.MemPool takes for want of memory. */
 void *stitchpool_torch_malloc(size_t bytes, int32_t device, void *raw_stream);
 /*
@@ -792,8 +821,6 @@ void stitchpool_torch_empty_cache(void);
 typedef void (*stitchpool_raise)(const char *function, const char *file, uint32_t line, const char *words);
 /* Calls `raise` for each refusal of stitchpool_torch_malloc_or_raise from now on; null: answers null. */
 stitchpool_status stitchpool_torch_raise_with(stitchpool_raise raise);
-/* The pool of the process; opens it if it is not there yet. */
-stitchpool_status stitchpool_torch_pool(stitchpool_pool **pool);
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,7 @@ pub use boundary::{
     DriverHandle, ExporterHandle, GrowableHandle, HoldHandle, ImportHandle, ImporterHandle, LeaseHandle,
     ListenerHandle, OfferHandle, PinHandle, PoolHandle, ViewHandle,
 };
+pub use open_driver::OpenDriver;
 pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;
 pub use shared_pool::{SharedPool, device_of, number_of};

@@ -14,9 +14,17 @@ pub(crate) static DRIVERS: Table<OpenDriver> = Table::new("driver", 1);
 
 /// A driver, and what makes streams on it.
 #[derive(Clone)]
-pub(crate) struct OpenDriver {
-    pub(crate) driver: Arc<dyn Driver>,
-    pub(crate) streams: Arc<dyn Kernels>,
+pub struct OpenDriver {
+    /// The driver.
+    pub driver: Arc<dyn Driver>,
+    /// What makes streams on it.
+    pub streams: Arc<dyn Kernels>,
+}
+
+impl std::fmt::Debug for OpenDriver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenDriver({})", self.driver.name())
+    }
 }
 
 impl OpenDriver {

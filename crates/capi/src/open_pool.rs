@@ -1,5 +1,6 @@
 //! A pool that was opened for C, with what its callers' numbers and callbacks mean.
 
+use crate::open_driver::OpenDriver;
 use crate::raw_streams::{Key, RawStreams, Registered};
 use crate::refusal::{Refusal, Result};
 use crate::relay::Relay;
@@ -9,7 +10,7 @@ use crate::status::Status;
 use crate::table::Table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stitchpool_driver::{DeviceId, Driver, RawStream};
+use stitchpool_driver::{DeviceId, RawStream};
 use stitchpool_pool::{Pool, Settings, StreamId};
 
 /// All pools that are open.
@@ -19,7 +20,7 @@ pub(crate) static POOLS: Table<OpenPool> = Table::new("pool", 2);
 pub(crate) struct OpenPool {
     pub(crate) pool: Pool,
     pub(crate) relay: Arc<Relay>,
-    driver: Arc<dyn Driver>,
+    pub(crate) driver: OpenDriver,
     raw_streams: RawStreams,
     shelves: Shelves,
 }
@@ -27,17 +28,13 @@ pub(crate) struct OpenPool {
 static OPENED: AtomicU64 = AtomicU64::new(0);
 
 impl OpenPool {
-    pub(crate) fn new(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
-        let pool = Pool::new(driver.clone(), settings)?;
+    pub(crate) fn new(driver: OpenDriver, settings: Settings) -> Result<Self> {
+        let pool = Pool::new(driver.driver.clone(), settings)?;
         let relay = Arc::new(Relay::default());
         let asked = relay.clone();
         pool.on_shortage(Arc::new(move |_, shortage| asked.ask(shortage)));
         let number = OPENED.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Self { pool, relay, driver, raw_streams: RawStreams::new(number), shelves: Shelves::new() })
-    }
-
-    pub(crate) fn driver(&self) -> &dyn Driver {
-        &*self.driver
     }
 
     /// What its callers hold of one kind.
@@ -59,8 +56,19 @@ impl OpenPool {
     #[inline]
     pub(crate) unsafe fn raw_stream(&self, device: DeviceId, value: u64) -> Result<Registered> {
         // SAFETY: the caller answers for the stream.
-        let key = unsafe { Key::of(&*self.driver, device, value) }?;
+        let key = unsafe { Key::of(&*self.driver.driver, device, value) }?;
         self.raw_streams.find(key).map_or_else(|| self.enter(key), Ok)
+    }
+
+    /// The same, if it is registered already.
+    ///
+    /// # Safety
+    /// - As for [`OpenPool::raw_stream`].
+    #[inline(always)]
+    pub(crate) unsafe fn known_stream(&self, device: DeviceId, value: u64) -> Option<Registered> {
+        // SAFETY: the caller answers for the stream.
+        let key = unsafe { Key::of(&*self.driver.driver, device, value) }.ok()?;
+        self.raw_streams.find(key)
     }
 
     /// Retires the stream that a driver's handle value means now.
@@ -69,7 +77,7 @@ impl OpenPool {
     /// - `value` names a live stream of the device's primary context.
     pub(crate) unsafe fn retire_raw(&self, device: DeviceId, value: u64) -> Result<()> {
         // SAFETY: the caller answers for the stream.
-        let key = unsafe { Key::of(&*self.driver, device, value) }?;
+        let key = unsafe { Key::of(&*self.driver.driver, device, value) }?;
         let registered = self.raw_streams.find(key).ok_or_else(|| {
             let words = format!("stream {value:#x} of {device} is not registered with this pool");
             Refusal::new(Status::UnknownStream, words)
@@ -124,7 +132,8 @@ pub(crate) mod tests {
     fn open(devices: usize) -> (Arc<HostDriver>, OpenPool) {
         let devices = vec![host::HostDevice::default(); devices];
         let driver = HostDriver::new(HostConfig { devices, ..HostConfig::default() }).unwrap();
-        let pool = OpenPool::new(driver.clone(), Settings::default()).unwrap();
+        let opened = OpenDriver { driver: driver.clone(), streams: driver.clone() };
+        let pool = OpenPool::new(opened, Settings::default()).unwrap();
         (driver, pool)
     }
 

@@ -1,24 +1,25 @@
 //! The pool of this process for PyTorch: opened when the first memory is asked for, never closed,
 //! because tensors are freed until the very end of the process.
 
+use crate::boundary::PoolHandle;
 use crate::fork;
 use crate::open_driver::OpenDriver;
 use crate::open_pool::{OpenPool, POOLS};
+use crate::pointer::handle_to;
 use crate::refusal::{Refusal, Result};
-use crate::shape::CDriverOptions;
-use crate::shared_pool::stays;
+use crate::shape::{Choice, DriverOptions};
 use crate::status::Status;
 use parking_lot::Mutex;
 use std::cell::Cell;
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 use std::io::Write;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use stitchpool_pool::{ArenaId, Settings};
 
 /// The pool's handle; 0 until it is open.
 static HANDLE: AtomicUsize = AtomicUsize::new(0);
-/// One opens it.
-static OPENING: Mutex<()> = Mutex::new(());
+/// How it shall be opened; none: on CUDA, over all devices. Locked by who opens it.
+static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 /// The words of the latest refusal, of any thread: PyTorch asks on threads of its own.
 static LAST: Mutex<String> = Mutex::new(String::new());
 /// How many pointers were to be freed that the pool does not know.
@@ -32,8 +33,23 @@ pub(crate) type Raise = unsafe extern "C-unwind" fn(*const c_char, *const c_char
 /// A [`Raise`], or null.
 static RAISE: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The pool's handle; opens it on CUDA, over all devices, if nobody has said otherwise. A device gets a
-/// context only when memory is asked for there.
+/// A driver and a pool's settings, of which nothing is opened yet: a process that forks first may still use CUDA
+/// in the child.
+pub(crate) struct Plan {
+    pub(crate) driver: DriverOptions,
+    pub(crate) settings: Settings,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        // PyTorch copies between devices by kernels of either, wherever they can reach each other.
+        let settings = Settings { open_to_peers: true, ..Settings::default() };
+        Self { driver: DriverOptions::default_of(Choice::Cuda), settings }
+    }
+}
+
+/// The pool's handle; opens it if it is not there yet. A device gets a context only when memory is asked for
+/// there.
 #[inline]
 pub(crate) fn handle() -> Result<usize> {
     match HANDLE.load(Ordering::Acquire) {
@@ -42,40 +58,60 @@ pub(crate) fn handle() -> Result<usize> {
     }
 }
 
+/// The pool as C names it; null until it is open.
+#[inline(always)]
+pub(crate) fn opened() -> *const PoolHandle {
+    handle_to::<PoolHandle>(HANDLE.load(Ordering::Acquire))
+}
+
 #[cold]
 fn open() -> Result<usize> {
-    let _one = OPENING.lock();
+    let mut plan = PLAN.lock();
     let there = HANDLE.load(Ordering::Acquire);
     if there != 0 {
         return Ok(there);
     }
     fork::prepare();
-    let options = CDriverOptions { kind: CUDA, ..CDriverOptions::DEFAULT };
-    let (opened, _) = OpenDriver::open(&options.understood()?)?;
-    let handle = POOLS.open(OpenPool::new(opened.driver, Settings::default())?)?;
+    let Plan { driver, settings } = plan.get_or_insert_default();
+    let (opened, _) = OpenDriver::open(driver)?;
+    let handle = POOLS.open(OpenPool::new(opened, settings.clone())?)?;
     HANDLE.store(handle, Ordering::Release);
     Ok(handle)
 }
 
-const CUDA: c_int = 1;
+/// Says how the pool shall be opened when it is first asked for.
+pub(crate) fn configure(plan: Plan) -> Result<()> {
+    let mut before = PLAN.lock();
+    demand_none(HANDLE.load(Ordering::Acquire))?;
+    *before = Some(plan);
+    Ok(())
+}
 
 /// Makes an open pool the process's.
 pub(crate) fn adopt(handle: usize) -> Result<()> {
-    let _one = OPENING.lock();
+    let _one = PLAN.lock();
     POOLS.with(handle, |_| Ok(()))?;
     match HANDLE.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(()),
-        Err(there) if there == handle => Ok(()),
-        Err(_) => {
-            let words = "the process has its pool for PyTorch already: set it up before the first memory is asked for";
-            Err(Refusal::new(Status::InUse, words))
-        }
+        Err(there) if there != handle => demand_none(there),
+        _ => Ok(()),
     }
 }
 
-/// Refuses for the process's pool.
+fn demand_none(there: usize) -> Result<()> {
+    if there == 0 {
+        return Ok(());
+    }
+    let words = "the process has its pool for PyTorch already: set it up before the first memory is asked for";
+    Err(Refusal::new(Status::InUse, words))
+}
+
+/// Refuses to close the process's pool.
 pub(crate) fn may_go(handle: usize) -> Result<()> {
-    if handle != 0 && HANDLE.load(Ordering::Acquire) == handle { Err(stays()) } else { Ok(()) }
+    if handle == 0 || HANDLE.load(Ordering::Acquire) != handle {
+        return Ok(());
+    }
+    let words = "this is the pool of the process for PyTorch: it stays until the process ends";
+    Err(Refusal::new(Status::InUse, words))
 }
 
 thread_local! {

@@ -1,13 +1,12 @@
 //! A pool of the C interface for callers in Rust that share it with C: one pool, whoever names it.
 
 use crate::fork;
+use crate::open_driver::OpenDriver;
 use crate::open_pool::{OpenPool, POOLS};
 use crate::process_pool;
-use crate::refusal::{Refusal, Result};
+use crate::refusal::Result;
 use crate::shelves::Shelved;
-use crate::status::Status;
-use std::sync::Arc;
-use stitchpool_driver::{DeviceId, Driver};
+use stitchpool_driver::DeviceId;
 use stitchpool_pool::{Pool, Settings, StreamId};
 
 /// A pool by its handle. It may be closed at any time; every call says so then.
@@ -21,12 +20,12 @@ impl SharedPool {
     ///
     /// # Errors
     /// The pool's, when the settings cannot be or the driver refuses; or too many are open.
-    pub fn open(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
+    pub fn open(driver: OpenDriver, settings: Settings) -> Result<Self> {
         fork::prepare();
         Ok(Self { handle: POOLS.open(OpenPool::new(driver, settings)?)? })
     }
 
-    /// The pool of this process for PyTorch, opened on CUDA if it is not there yet.
+    /// The pool of this process for PyTorch, opened as it was configured if it is not there yet.
     ///
     /// # Errors
     /// As [`SharedPool::open`], and the driver's where it does not open.
@@ -40,6 +39,14 @@ impl SharedPool {
     /// There is one already.
     pub fn adopt(self) -> Result<()> {
         process_pool::adopt(self.handle)
+    }
+
+    /// The driver that it is on.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`].
+    pub fn driver(self) -> Result<OpenDriver> {
+        POOLS.with(self.handle, |open| Ok(open.driver.clone()))
     }
 
     pub(crate) const fn of(handle: usize) -> Self {
@@ -153,9 +160,4 @@ pub fn device_of(number: i32) -> Result<DeviceId> {
 #[must_use]
 pub fn number_of(device: DeviceId) -> i32 {
     crate::shape::number_of(device)
-}
-
-/// Refuses to close a pool that stays to the end of the process.
-pub(crate) fn stays() -> Refusal {
-    Refusal::new(Status::InUse, "this is the pool of the process for PyTorch: it stays until the process ends")
 }

@@ -12,6 +12,7 @@ mod trial;
 
 use crate::args::{DriverChoice, InfoArgs};
 use crate::machine::Machine;
+use crate::say::say;
 use crate::session::Session;
 use ailment::Ailment;
 use anyhow::{Result, ensure};
@@ -72,9 +73,9 @@ pub fn run(args: &InfoArgs) -> Result<bool> {
     );
     let info = Info::ask(&session, args)?;
     if args.json {
-        println!("{}", serde_json::to_string(&info)?);
+        say(&(serde_json::to_string(&info)? + "\n"))?;
     } else {
-        table::print(&info);
+        say(&table::text(&info))?;
     }
     Ok(true)
 }

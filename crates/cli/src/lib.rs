@@ -14,6 +14,7 @@ mod patch;
 mod progress;
 mod replay;
 mod report;
+mod say;
 mod session;
 mod stress;
 mod table;
@@ -50,7 +51,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(true) => 0,
         Ok(false) => BAD,
         Err(error) => {
-            eprintln!("stitchpool: {error:#}");
+            say::complain(&format!("stitchpool: {error:#}"));
             UNUSABLE
         }
     }

@@ -1,7 +1,8 @@
 //! What this machine allows a process, as the system's own files say.
 
 use serde::Serialize;
-use std::fs;
+use std::path::Path;
+use std::{env, fs};
 
 /// This machine; none where it does not say.
 #[derive(Debug, Default, Serialize)]
@@ -10,6 +11,12 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// NVIDIA's kernel module.
     pub nvidia_module: Option<String>,
+    /// NVIDIA's device files that this process sees.
+    pub device_files: Vec<String>,
+    /// Whether there are signs of a container.
+    pub is_container: bool,
+    /// `CUDA_VISIBLE_DEVICES`, where it is set.
+    pub visible_devices: Option<String>,
     /// Memory that a process could get now.
     pub available_bytes: Option<u64>,
     /// Open files that this process may have: each exported or imported handle takes one.
@@ -18,6 +25,19 @@ pub struct Machine {
     pub address_space_bytes: Option<Limit>,
     /// Mappings that a process may have (vm.max_map_count): the host driver needs one for each run of handles.
     pub map_count: Option<u64>,
+}
+
+/// Files that only the usual container engines make.
+const CONTAINER_SIGNS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
+
+fn device_files() -> Vec<String> {
+    let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
+    let mut files: Vec<String> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
+        .map(|entry| entry.path().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    files
 }
 
 /// A limit of this process; none means unlimited.
@@ -36,6 +56,9 @@ impl Machine {
         Self {
             kernel: read("/proc/sys/kernel/osrelease"),
             nvidia_module: read("/proc/driver/nvidia/version").and_then(|text| text.lines().next().map(str::to_owned)),
+            device_files: device_files(),
+            is_container: CONTAINER_SIGNS.iter().any(|path| Path::new(path).exists()),
+            visible_devices: env::var_os("CUDA_VISIBLE_DEVICES").map(|value| value.to_string_lossy().into_owned()),
             available_bytes: available_bytes(),
             open_files: limit(&limits, "Max open files"),
             address_space_bytes: limit(&limits, "Max address space"),

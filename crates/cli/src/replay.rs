@@ -11,6 +11,7 @@ pub mod witness;
 
 use crate::args::ReplayArgs;
 use crate::progress;
+use crate::say::{complain, say};
 use anyhow::{Context, Result};
 use figures::{Figures, Outcome};
 use player::{Audience, Manner, Player};
@@ -30,16 +31,16 @@ pub fn run(args: &ReplayArgs) -> Result<bool> {
         let (figures, ()) = play(args, path, |_, _| ())?;
         is_good &= figures.is_good();
         if args.json {
-            println!("{}", serde_json::to_string(&figures)?);
+            say(&(serde_json::to_string(&figures)? + "\n"))?;
         }
         all.push(figures);
     }
     if !args.json {
-        println!("{}", table::table(&all));
+        say(&format!("{}\n", table::table(&all)))?;
         for figures in all.iter().filter(|figures| !figures.is_good()) {
             let words = [&figures.first_refusal, &figures.first_fault];
             for words in words.into_iter().flatten() {
-                eprintln!("stitchpool: {}: {words}", figures.trace);
+                complain(&format!("stitchpool: {}: {words}", figures.trace));
             }
         }
     }

@@ -14,12 +14,12 @@ mod summary;
 
 use crate::args::ReportArgs;
 use crate::replay::{self, script::Script, witness::Witness};
+use crate::say::say;
 use anyhow::{Context, Result};
 use histogram::Histograms;
 use run::{Recorder, Run};
 use sampler::Sampler;
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use stitchpool_trace::Trace;
 use summary::Summary;
@@ -35,7 +35,7 @@ pub fn run(args: &ReportArgs) -> Result<bool> {
     } else {
         format!("{}{}\n", summary::tables(&summaries), args.output.display())
     };
-    io::stdout().write_all(said.as_bytes()).context("cannot print the figures")?;
+    say(&said)?;
     Ok(runs.iter().all(|run| run.figures.figures.is_good()))
 }
 

@@ -25,9 +25,9 @@ impl Session {
     pub fn open(choice: DriverChoice, config: HostConfig) -> Result<Self> {
         match choice {
             DriverChoice::Host => Self::host(config),
-            DriverChoice::Cuda => {
-                Ok(Self::cuda(CudaDriver::open().context("--driver cuda cannot run here; --driver host needs no GPU")?))
-            }
+            DriverChoice::Cuda => Ok(Self::cuda(CudaDriver::open().context(
+                "--driver cuda cannot run here; `stitchpool info` looks for the reason, and --driver host needs no GPU",
+            )?)),
             DriverChoice::Auto => match CudaDriver::open() {
                 Ok(cuda) => Ok(Self::cuda(cuda)),
                 Err(error) if error.kind == ErrorKind::Unavailable => Self::host(config),

@@ -11,6 +11,7 @@ mod worker;
 
 use crate::args::StressArgs;
 use crate::progress;
+use crate::say::{complain, say};
 use anyhow::{Context, Result};
 use event_log::Event;
 use exchange::Exchange;
@@ -29,10 +30,10 @@ pub fn run(args: &StressArgs) -> Result<bool> {
     let seed = args.seed.unwrap_or_else(|| fastrand::u64(..));
     let figures = stress(args, seed)?;
     if args.json {
-        println!("{}", serde_json::to_string(&figures)?);
+        say(&(serde_json::to_string(&figures)? + "\n"))?;
     } else {
-        println!("{}", table::table(&figures));
-        figures.failures.iter().for_each(|failure| eprintln!("stitchpool: {failure}"));
+        say(&format!("{}\n", table::table(&figures)))?;
+        figures.failures.iter().for_each(|failure| complain(&format!("stitchpool: {failure}")));
     }
     Ok(figures.ok)
 }
@@ -130,6 +131,6 @@ fn tell(workers: &[Worker]) {
     let mut events: Vec<&Event> = workers.iter().flat_map(|worker| worker.log.events()).collect();
     events.sort_unstable_by_key(|event| event.number);
     for event in &events[events.len().saturating_sub(EVENTS_TOLD)..] {
-        eprintln!("{event}");
+        complain(&event.to_string());
     }
 }

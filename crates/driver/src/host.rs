@@ -37,8 +37,8 @@ use crate::{Address, DeviceId, Error, ErrorKind, Result, Rights, Verb};
 use parking_lot::Mutex;
 use span::Span;
 use state::State;
-use std::ptr;
 use std::sync::Arc;
+use std::{process, ptr};
 use time::Time;
 
 /// A driver without a GPU. Streams run as its [`HostConfig`] says; a test moves them by hand with
@@ -49,10 +49,13 @@ use time::Time;
 ///
 /// Default streams (value 0) order nothing but themselves: weaker than CUDA's, so what is right here
 /// is right there.
+/// As CUDA does, it refuses everything in the child of a fork: what it has is its process's.
 #[derive(Debug)]
 pub struct HostDriver {
     state: Mutex<State>,
     time: Arc<Time>,
+    /// The process that made it.
+    process: u32,
 }
 
 impl HostDriver {
@@ -63,7 +66,8 @@ impl HostDriver {
     /// gives no file for a device's memory.
     pub fn new(config: HostConfig) -> Result<Arc<Self>> {
         let time = Arc::new(Time::new(config.clock));
-        Ok(Arc::new(Self { state: Mutex::new(State::open(&config, Arc::clone(&time))?), time }))
+        let state = Mutex::new(State::open(&config, Arc::clone(&time))?);
+        Ok(Arc::new(Self { state, time, process: process::id() }))
     }
 
     /// What the driver holds for its caller now.
@@ -114,6 +118,11 @@ impl HostDriver {
 
     /// Does something with the state, and counts its refusal.
     fn with<T>(&self, ask: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        if process::id() != self.process {
+            // A thread that is not here may have had the lock at the fork.
+            let detail = "it belongs to the process that this one was forked from; open one here";
+            return Err(Error::new(Verb::Open, ErrorKind::Deinitialized, detail));
+        }
         let mut state = self.state.lock();
         ask(&mut state).inspect_err(|error| state.count_refusal(error))
     }

@@ -28,34 +28,47 @@ pub(crate) struct Bed {
     pub(crate) barred: bool,
 }
 
+/// A slot whose memory nobody uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    heap: u32,
+    bytes: u64,
+}
+
 /// Free bytes between blocks that are copied along rather than copied around.
 const GAP_BYTES: u64 = 64 << 10;
 
 impl Engine {
-    /// Gives back handles of the ground that nothing is live in.
-    pub(crate) fn release_idle(&self, mapper: &mut Mapper, ground: &Ground) -> Result<()> {
+    /// The slots of the ground that nothing is live in, by address.
+    pub(crate) fn idle_slots(&self, mapper: &Mapper, ground: &Ground) -> BTreeMap<Address, Idle> {
+        let mut idle = BTreeMap::new();
         for heap in self.heaps_on(ground) {
-            let idle: Vec<(Address, u64)> = {
-                let core = heap.core.lock();
-                if mapper.serves_graph(&core) {
-                    continue;
-                }
-                let slots =
-                    slots_of(mapper, ground).filter(|(owner, slot)| *owner == heap.index && slot.current().is_some());
-                let free =
-                    |slot: &Slot| core.extents.holding(slot.at().0).is_some_and(|extent| slot.end().0 <= extent.end());
-                slots.filter(|(_, slot)| free(slot)).map(|(_, slot)| (slot.at(), slot.bytes())).collect()
-            };
-            for (at, bytes) in idle {
-                if !heap.core.lock().extents.remove_range(at.0, units_of(bytes)) {
-                    continue;
-                }
-                match mapper.unmap(at) {
-                    Ok(handle) => handle.into_iter().for_each(|handle| mapper.settle(handle, false)),
-                    Err(error) => {
-                        heap.core.lock().extents.insert(at.0, units_of(bytes));
-                        return Err(error.into());
-                    }
+            let core = heap.core.lock();
+            if mapper.serves_graph(&core) {
+                continue;
+            }
+            let slots =
+                slots_of(mapper, ground).filter(|(owner, slot)| *owner == heap.index && slot.current().is_some());
+            let free =
+                |slot: &Slot| core.extents.holding(slot.at().0).is_some_and(|extent| slot.end().0 <= extent.end());
+            let found = slots.filter(|(_, slot)| free(slot));
+            idle.extend(found.map(|(heap, slot)| (slot.at(), Idle { heap, bytes: slot.bytes() })));
+        }
+        idle
+    }
+
+    /// Gives back the handles of idle slots.
+    pub(crate) fn release_idle(&self, mapper: &mut Mapper, idle: BTreeMap<Address, Idle>) -> Result<()> {
+        for (at, Idle { heap, bytes }) in idle {
+            let Some(heap) = self.registry.heap(heap) else { continue };
+            if !heap.core.lock().extents.remove_range(at.0, units_of(bytes)) {
+                continue;
+            }
+            match mapper.unmap(at) {
+                Ok(handle) => handle.into_iter().for_each(|handle| mapper.settle(handle, false)),
+                Err(error) => {
+                    heap.core.lock().extents.insert(at.0, units_of(bytes));
+                    return Err(error.into());
                 }
             }
         }

@@ -111,6 +111,14 @@ impl Slot {
         self.at() + self.bytes()
     }
 
+    /// What it held, if it sleeps.
+    pub(crate) const fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Asleep { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
@@ -156,6 +164,11 @@ impl Chain {
 
     pub(crate) const fn at(&self) -> Address {
         self.at
+    }
+
+    /// Where its last slot must end.
+    pub(crate) const fn end(&self) -> Address {
+        self.end
     }
 
     pub(crate) const fn heap(&self) -> u32 {
@@ -219,6 +232,17 @@ impl Chain {
                 false
             }
         }
+    }
+
+    /// A growable buffer of so many bytes has it from now on.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        self.kept = true;
+        self.end = self.at + bytes;
+    }
+
+    /// Whether `address` is a growable buffer's, which has this chain.
+    pub(crate) fn is_kept_at(&self, address: Address) -> bool {
+        self.kept && address < self.end
     }
 
     /// Whether slots can stand up to `end`.

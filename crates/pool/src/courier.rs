@@ -85,6 +85,16 @@ impl<'a> Courier<'a> {
 const BYTES_PER_US_MIN: u64 = 100;
 
 impl Milestone {
+    /// Whether the loads before it are done.
+    pub(crate) fn is_reached(&self) -> Result<bool, Error> {
+        for event in &self.events {
+            if !event.is_done()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Waits (the CPU) until the loads before it are done; `grace` and what a slow bus needs, at most.
     pub(crate) fn reach(&self, grace: Duration) -> Result<(), Error> {
         let limit = grace + Duration::from_micros(self.bytes / BYTES_PER_US_MIN);

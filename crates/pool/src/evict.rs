@@ -136,9 +136,8 @@ impl Engine {
         let scope = Scope::Block(candidate.address);
         let Some(mut ground) = self.close(scope, Wakefulness::Awake, "an eviction")? else { return Ok(()) };
         ground.evicts = true;
-        let outcome = self.with_notice(&[&ground], || self.put_to_sleep(&ground, &candidate.refuge));
-        self.reopen(&ground, outcome.is_ok().then_some(Wakefulness::Asleep));
-        outcome.map(drop)
+        let asleep = Some(Wakefulness::Asleep);
+        self.with_notice(&[&ground], asleep, || self.put_to_sleep(&ground, &candidate.refuge)).map(drop)
     }
 
     /// What may be put out of these devices, used longest ago first.

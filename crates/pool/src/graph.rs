@@ -124,8 +124,8 @@ impl Pool {
     /// to a new one.
     ///
     /// # Errors
-    /// [`Error::UnknownArena`], [`Error::Busy`]; [`Error::InUse`] where it has live blocks or graphs, or is
-    /// the default one.
+    /// [`Error::UnknownArena`], [`Error::Busy`]; [`Error::InUse`] where it has live blocks, growable buffers or
+    /// graphs, where leases or views hold what was freed in it, or is the default one.
     pub fn dissolve(&self, arena: ArenaId) -> Result<()> {
         self.engine.dissolve(arena)
     }
@@ -207,12 +207,11 @@ impl Engine {
             return Ok(());
         }
         for heap in self.heaps_of(arena) {
+            let users = self.grantees(mapper, &[heap.index]);
             let mut core = heap.core.lock();
             let Some(tenant) = core.tenant.clone() else { continue };
-            let replays = |clock: &&Arc<Clock>| {
-                clock.serial() != tenant.key.serial
-                    && tenant.grants.iter().any(|grant| grant.device == clock.raw().device)
-            };
+            let replays =
+                |clock: &&Arc<Clock>| clock.serial() != tenant.key.serial && users.contains(&clock.raw().device);
             let clocks: Vec<Arc<Clock>> = mapper.clocks.values().filter(replays).cloned().collect();
             core.free_again(&clocks);
         }
@@ -228,8 +227,14 @@ impl Engine {
         }
         let blocks: usize = self.heaps_of(arena).map(|heap| heap.core.lock().block_count()).sum();
         let graphs = mapper.captures.graphs(arena);
+        let buffers =
+            mapper.chains.values().filter(|chain| chain.kept && self.arena_of_heap(chain.heap()) == Some(arena));
         let why = match (blocks, graphs) {
             _ if arena.is_default() => "it serves the requests that name none".into(),
+            (0, 0) if buffers.count() > 0 => "growable buffers are in it: drop them first".into(),
+            (0, 0) if self.heaps_of(arena).any(|heap| heap.core.lock().holds.freed().next().is_some()) => {
+                "leases or views hold what was freed in it: end them first".into()
+            }
             (0, 0) => {
                 self.registry.abandon(|key| key.arena == arena);
                 mapper.arenas.remove(arena);
@@ -239,6 +244,10 @@ impl Engine {
             _ => format!("{blocks} blocks are live in it: free them first"),
         };
         Err(Error::InUse { what, why })
+    }
+
+    fn arena_of_heap(&self, heap: u32) -> Option<ArenaId> {
+        self.registry.heap(heap)?.core.lock().tenant.as_ref().map(|tenant| tenant.key.arena)
     }
 
     /// Ends captures that the driver had begun and has ended since, without a word to the pool.

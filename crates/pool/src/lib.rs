@@ -8,11 +8,13 @@
 //!
 //! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
 //! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
-//! sleeps. Content waits in a `backup`, on a `tray` or `disk`, which `stowage` deals out.
+//! sleeps. Content on its way out is `freight`, put on a `rack` of `tray`s, which `stowage` deals out, or on `disk`;
+//! it waits in a `backup`. A `sleeper` gets an `incoming` handle and has `risen`.
 #![deny(unsafe_code)]
 
 mod arena;
 mod backup;
+mod batch;
 mod bed;
 mod budget;
 mod buffer;
@@ -34,6 +36,7 @@ mod extent;
 mod extents;
 mod fill;
 mod free_log;
+mod freight;
 mod gather;
 mod graph;
 mod group;
@@ -41,6 +44,7 @@ mod growable;
 mod heap;
 mod holding;
 mod holds;
+mod incoming;
 mod job;
 mod lease;
 mod limits;
@@ -57,18 +61,21 @@ mod notice;
 mod operation;
 mod order;
 mod overrides;
-mod part;
 mod pin;
 mod pins;
 mod plan;
 mod planner;
 mod pool;
+mod portion;
 mod prometheus;
+mod rack;
 mod range;
+mod read_ahead;
 mod registry;
 mod renew;
 mod request;
 mod rights;
+mod risen;
 mod row;
 #[allow(unsafe_code)]
 mod scan;
@@ -78,6 +85,7 @@ mod shortage;
 mod site;
 mod slack;
 mod sleep;
+mod sleeper;
 mod space;
 mod stats;
 mod stitch;
@@ -89,8 +97,10 @@ mod taken;
 mod tick;
 mod tray;
 mod trim;
+mod unfilled;
 mod unit;
 mod view;
+mod visibility;
 mod wake;
 
 pub use arena::ArenaId;

@@ -27,6 +27,19 @@ impl Pool {
         Ok(())
     }
 
+    /// From now on forced growth on a device ends so many bytes below its limit: closer to it, other streams are
+    /// waited for instead. The limit itself stays within reach of what is live.
+    ///
+    /// # Errors
+    /// [`Error::UnknownDevice`].
+    pub fn set_headroom(&self, device: DeviceId, headroom_bytes: u64) -> Result<()> {
+        self.engine().known_device(device)?;
+        if let Some(budget) = self.engine().mapper.lock().budgets.get_mut(&device) {
+            budget.headroom_bytes = headroom_bytes;
+        }
+        Ok(())
+    }
+
     /// From now on the highest physical bytes of a device are counted anew.
     ///
     /// # Errors

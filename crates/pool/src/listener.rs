@@ -23,7 +23,8 @@ pub trait Listener: Send + Sync {
     fn before_leave(&self, segments: &[Segment]) -> std::result::Result<(), String>;
 
     /// There is memory at these addresses again, perhaps other handles: register it. Told too where the
-    /// operation was given up after [`Listener::before_leave`].
+    /// operation was given up after [`Listener::before_leave`]. The memory may be used by then, so another
+    /// thread may already be moving it again.
     fn after_return(&self, segments: &[Segment]);
 }
 
@@ -105,26 +106,34 @@ impl Listeners {
         removed.is_some()
     }
 
-    /// Tells everybody concerned that memory is about to leave. If one fails, those told before it are told
-    /// that it is back.
-    ///
-    /// # Errors
-    /// [`Error::Vetoed`].
-    pub(crate) fn before(&self, leaving: &[Segment], arena_of: impl Fn(&Segment) -> Option<ArenaId>) -> Result<()> {
-        let concerned = self.concerned(leaving, arena_of);
-        for (index, (entry, segments)) in concerned.iter().enumerate() {
-            let heard = catch_unwind(AssertUnwindSafe(|| entry.listener.before_leave(segments)));
+    /// Tells everybody concerned that memory is about to leave, up to the first who will not have it. Gives
+    /// those who agreed, and [`Error::Vetoed`].
+    pub(crate) fn before(
+        &self,
+        leaving: &[Segment],
+        arena_of: impl Fn(&Segment) -> Option<ArenaId>,
+    ) -> (Vec<ListenerId>, Result<()>) {
+        let mut agreed = Vec::new();
+        for (entry, segments) in self.concerned(leaving, arena_of) {
+            let heard = catch_unwind(AssertUnwindSafe(|| entry.listener.before_leave(&segments)));
             if let Err(why) = heard.unwrap_or_else(|panic| Err(said(&*panic))) {
-                concerned[..index].iter().rev().for_each(|(entry, segments)| entry.tell_back(segments));
-                return Err(Error::Vetoed { why });
+                return (agreed, Err(Error::Vetoed { why }));
             }
+            agreed.push(entry.id);
         }
-        Ok(())
+        (agreed, Ok(()))
     }
 
-    /// Tells everybody concerned that memory is back.
-    pub(crate) fn after(&self, returned: &[Segment], arena_of: impl Fn(&Segment) -> Option<ArenaId>) {
-        self.concerned(returned, arena_of).iter().for_each(|(entry, segments)| entry.tell_back(segments));
+    /// Tells everybody concerned, or of them those in `among`, that memory is back.
+    pub(crate) fn after(
+        &self,
+        returned: &[Segment],
+        arena_of: impl Fn(&Segment) -> Option<ArenaId>,
+        among: Option<&[ListenerId]>,
+    ) {
+        let concerned = self.concerned(returned, arena_of);
+        let heard = concerned.iter().filter(|(entry, _)| among.is_none_or(|among| among.contains(&entry.id)));
+        heard.for_each(|(entry, segments)| entry.tell_back(segments));
     }
 
     /// Who wants to hear of which segments. The lock is free again when anybody is told.

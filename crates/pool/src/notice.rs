@@ -1,20 +1,34 @@
-//! Notice to listeners of memory that leaves its addresses and comes back: whose it is, and that no lock is
-//! held. Who moves memory calls it.
+//! Notice to listeners of memory that leaves its addresses and comes back: whose it is, that no lock is
+//! held, and that what has come back is open. Who moves memory calls it.
 
-use crate::arena::ArenaId;
+use crate::arena::{ArenaId, Wakefulness};
 use crate::bed::slots_of;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::listener::ListenerId;
 use crate::scope::Ground;
 use stitchpool_chunks::Segment;
 
 impl Engine {
-    /// Does something that takes memory from the slots of some grounds, which are taken for it. Listeners are
-    /// told before, and if it fails, after.
-    pub(crate) fn with_notice<T>(&self, grounds: &[&Ground], act: impl FnOnce() -> Result<T>) -> Result<T> {
-        let leaving = self.segments_on(grounds);
-        self.before_leave(&leaving)?;
-        act().inspect_err(|_| self.after_return(&leaving))
+    /// Does something that takes memory from the slots of some grounds, which `close` took for it, and opens
+    /// them again: in state `to` if it went well. Listeners are told before; and after, of what stands there then,
+    /// which may be other memory. By then it is open, so that they may use it.
+    pub(crate) fn with_notice<T>(
+        &self,
+        grounds: &[&Ground],
+        to: Option<Wakefulness>,
+        act: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let (told, agreed) = self.before_leave(&self.segments_on(grounds));
+        let outcome = agreed.and_then(|()| act());
+        let to = to.filter(|_| outcome.is_ok());
+        grounds.iter().for_each(|ground| self.reopen(ground, to));
+        match &outcome {
+            Err(_) => self.listeners.after(&self.segments_on(grounds), |of| self.arena_of(of), Some(&told)),
+            Ok(_) if to != Some(Wakefulness::Asleep) => self.after_return(&self.segments_on(grounds)),
+            Ok(_) => {}
+        }
+        outcome
     }
 
     /// What stands in the slots of some grounds now.
@@ -25,17 +39,15 @@ impl Engine {
         current.filter_map(|mapping| Segment::of(mapping, mapping.at(), mapping.bytes())).collect()
     }
 
-    /// Tells listeners, with no lock held, that memory is about to leave its addresses.
-    ///
-    /// # Errors
-    /// [`Error::Vetoed`]: nothing has changed then, and all who were told know that.
-    pub(crate) fn before_leave(&self, leaving: &[Segment]) -> Result<()> {
+    /// Tells listeners, with no lock held, that memory is about to leave its addresses. Gives those who agreed,
+    /// and the veto of the first who did not.
+    fn before_leave(&self, leaving: &[Segment]) -> (Vec<ListenerId>, Result<()>) {
         self.listeners.before(leaving, |segment| self.arena_of(segment))
     }
 
     /// Tells listeners, with no lock held, that memory is back at these addresses.
     pub(crate) fn after_return(&self, returned: &[Segment]) {
-        self.listeners.after(returned, |segment| self.arena_of(segment));
+        self.listeners.after(returned, |segment| self.arena_of(segment), None);
     }
 
     fn arena_of(&self, segment: &Segment) -> Option<ArenaId> {
@@ -46,11 +58,13 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use crate::backup::Backup;
     use crate::error::Error;
     use crate::listener::{Interest, Listener};
     use crate::pin::Pin;
     use crate::pool::Pool;
     use crate::request::{Request, StreamId};
+    use crate::scope::Scope;
     use crate::settings::Settings;
     use parking_lot::Mutex;
     use std::sync::Arc;
@@ -121,7 +135,7 @@ mod tests {
         }
         let far = Interest::Range { address: Address(1), bytes: 1 };
         pool.listen(Arc::new(Clerk::new("far", &log)), far).unwrap();
-        pool.engine.before_leave(&all).unwrap();
+        pool.engine.before_leave(&all).1.unwrap();
         pool.engine.after_return(&all);
         let heard = log.lock().join(", ");
         let expected =
@@ -132,20 +146,21 @@ mod tests {
     #[test]
     fn a_listener_that_fails_vetoes_and_those_told_before_hear_that_all_is_back() {
         let (pool, stream) = pool();
-        let (_, segments) = segments(&pool, &Request::new(2 * MIB, stream));
+        let (address, segments) = segments(&pool, &Request::new(2 * MIB, stream).exclusive());
         for panics in [false, true] {
             let log = Log::default();
             let failing = Clerk { fails: true, panics, ..Clerk::new("second", &log) };
             let clerks = [Clerk::new("first", &log), failing, Clerk::new("third", &log)];
             let ids = clerks.map(|clerk| pool.listen(Arc::new(clerk), Interest::Pool).unwrap());
             let why = if panics { "it panicked: a clerk lost its head" } else { "a transfer is under way" };
-            assert_eq!(pool.engine.before_leave(&segments), Err(Error::Vetoed { why: why.into() }));
+            let refused = pool.suspend(Scope::Block(address), &Backup::Discard);
+            assert_eq!(refused.unwrap_err(), Error::Vetoed { why: why.into() });
             assert_eq!(log.lock().join(", "), "first leaves 2, second leaves 2, first returns 2");
             log.lock().clear();
             pool.engine.after_return(&segments);
             assert_eq!(log.lock().join(", "), "first returns 2, second returns 2, third returns 2");
             assert!(pool.unlisten(ids[1]) && !pool.unlisten(ids[1]));
-            pool.engine.before_leave(&segments).unwrap();
+            pool.engine.before_leave(&segments).1.unwrap();
             assert!(ids[0] != ids[2] && pool.unlisten(ids[0]) && pool.unlisten(ids[2]));
         }
     }
@@ -184,7 +199,7 @@ mod tests {
             let listener = Arc::new(Reentering { pool: Mutex::new(Some(pool.clone())), stream, pin });
             pool.listen(listener.clone(), Interest::Pool).unwrap();
             for _ in 0..100 {
-                pool.engine.before_leave(&segments).unwrap();
+                pool.engine.before_leave(&segments).1.unwrap();
                 assert!(listener.pin.lock().is_none());
                 pool.engine.after_return(&segments);
                 assert!(listener.pin.lock().is_some());
@@ -227,7 +242,7 @@ mod tests {
                     }
                 });
                 for _ in 0..ROUNDS {
-                    pool.engine.before_leave(&segments).unwrap();
+                    pool.engine.before_leave(&segments).1.unwrap();
                     pool.engine.after_return(&segments);
                 }
             });

@@ -31,6 +31,14 @@ impl Overrides {
         self.whole.is_empty() && self.parts.is_empty()
     }
 
+    /// Where a part begins or ends behind `at`, the nearest: a new mapping that crossed it would have the rights
+    /// of both sides.
+    pub(crate) fn border_behind(&self, at: u64) -> Option<u64> {
+        let begins = self.parts.range(at + 1..).next().map(|(&start, _)| start);
+        let ends = self.parts.range(..=at).next_back().map(|(_, (end, _))| *end).filter(|&end| end > at);
+        begins.into_iter().chain(ends).min()
+    }
+
     /// The devices that something was given to, in places.
     pub(crate) fn users(&self) -> impl Iterator<Item = DeviceId> + '_ {
         let parts = self.parts.values().flat_map(|(_, grants)| grants);
@@ -151,6 +159,10 @@ mod tests {
                 }
                 for at in 0..PLACES {
                     prop_assert_eq!(overrides.at(Address(at), &given), positive(&shadow[at as usize]));
+                    let border = overrides.border_behind(at).unwrap_or(PLACES);
+                    prop_assert!(border > at);
+                    let same = shadow[at as usize..border as usize].windows(2).all(|pair| positive(&pair[0]) == positive(&pair[1]));
+                    prop_assert!(same, "rights change between {} and {}", at, border);
                 }
                 let ends: Vec<u64> = overrides.parts.values().map(|(end, _)| *end).collect();
                 let starts: Vec<u64> = overrides.parts.keys().copied().collect();

@@ -56,6 +56,12 @@ impl Pool {
         Ok(Self { engine, relief: Arc::default() })
     }
 
+    /// The name of the driver that it runs on: `"cuda"` or `"host"`.
+    #[must_use]
+    pub fn driver_name(&self) -> &'static str {
+        self.engine.origin.driver().name()
+    }
+
     /// The arena of this name, made if there is none yet.
     ///
     /// # Errors
@@ -284,14 +290,16 @@ impl Pool {
     /// # Errors
     /// [`Error::Capturing`], [`Error::Busy`], [`Error::Shared`], [`Error::UnknownArena`],
     /// [`Error::UnknownAddress`], [`Error::Backup`], [`Error::Disk`], [`Error::Limit`], or the driver's.
-    /// The blocks are then awake as before.
+    /// The blocks are then awake as before; but what was given back already, and is somebody else's by then,
+    /// sleeps on with its backup, and a resume brings it back.
     pub fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
         self.engine.suspend(scope, backup)
     }
 
     /// Takes memory for all blocks of a scope that sleep, under the same addresses, open to the same
-    /// devices and with the same bytes. A second resume does nothing and says so. What is short is taken from
-    /// [evictable](Self::set_evictable) blocks; an arena comes back without its blocks that were evicted.
+    /// devices and with the same bytes. A second resume does nothing and says so. Where memory is short, work that
+    /// still uses freed memory is waited for, each stream for the setting's `wait_max` at most, and then
+    /// [evictable](Self::set_evictable) blocks go out; an arena comes back without its blocks that were evicted.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], as [`suspend`](Self::suspend), or the driver's. The blocks then sleep on with

@@ -2,11 +2,12 @@
 //! memory stays where it is.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::chain::Slot;
+use crate::chain::{Chain, Slot};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::growable::whole_granules;
 use crate::heap::Heap;
-use crate::lease::demand_awake;
+use crate::lease::{demand_awake, demand_open};
 use crate::mapper::Mapper;
 use crate::overrides::{over, positive};
 use crate::pool::Pool;
@@ -21,7 +22,8 @@ use stitchpool_driver::{Address, DeviceId, Grant, Rights};
 impl Pool {
     /// Sets what each device of `grants` may do from now on; devices that are not named keep their rights,
     /// and where a device is named twice the last counts. Rights outlive the memory: whatever is mapped
-    /// there later is opened in the same way. Views keep the rights that they were made with.
+    /// there later is opened in the same way. So a range of a growable buffer need not be backed. Views keep
+    /// the rights that they were made with.
     ///
     /// Where a right is lowered, the CPU waits first until all that this process has queued on that device
     /// is done; from the call to its return the caller launches nothing on the memory, and captures no
@@ -110,7 +112,12 @@ impl Engine {
                 Ok(heaps.flat_map(|heap| spans_in(mapper, heap)).collect())
             }
             Scope::Block(address) => self.span_of(mapper, address, None).map(|span| vec![span]),
-            Scope::Range { address, bytes } => self.span_of(mapper, address, Some(bytes)).map(|span| vec![span]),
+            Scope::Range { address, bytes } => {
+                match mapper.chain_holding(address.0).filter(|it| it.is_kept_at(address)) {
+                    Some(chain) => self.span_of_buffer(mapper, chain, (address, bytes)).map(|span| vec![span]),
+                    None => self.span_of(mapper, address, Some(bytes)).map(|span| vec![span]),
+                }
+            }
         }
     }
 
@@ -143,6 +150,22 @@ impl Engine {
         demand_whole(mapper, address, bytes)?;
         let chain = mapper.chain_holding(address.0).ok_or(Error::Shared { address: block.address })?;
         Ok(Span { chain: chain.at().0, start: address, end: address + bytes, given: tenant.grants })
+    }
+
+    /// A range of a growable buffer, backed or not.
+    fn span_of_buffer(&self, mapper: &Mapper, chain: &Chain, (start, bytes): (Address, u64)) -> Result<Span> {
+        let end = start.checked_add(bytes).filter(|end| bytes > 0 && chain.reaches(end.0));
+        let end = end.ok_or(Error::OutOfRange { address: start, bytes, end: chain.end() })?;
+        whole_granules("offset", start.bytes_from(chain.at()), mapper.granule_bytes())?;
+        whole_granules("part", bytes, mapper.granule_bytes())?;
+        let tenant = self.heap_of(start)?.core.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
+        demand_open(mapper, &tenant)?;
+        demand_whole(mapper, start, bytes)?;
+        let asleep = mapper.slots_over(start, end).any(|slot| matches!(slot, Slot::Asleep { .. }));
+        if asleep || mapper.is_unfilled(start.0, end.0) {
+            return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", chain.at()) });
+        }
+        Ok(Span { chain: chain.at().0, start, end, given: tenant.grants })
     }
 
     /// Where rights are lowered: refuses held blocks and open captures, then waits for the devices' work.
@@ -179,8 +202,9 @@ impl Engine {
             let Some(chain) = mapper.chains.get_mut(&span.chain) else { continue };
             match of {
                 Scope::All | Scope::Arena(_) => chain.rights.forget(grants),
-                Scope::Block(_) => chain.rights.set_whole(grants),
-                Scope::Range { .. } => chain.rights.set(span.start.0..span.end.0, grants),
+                // A growable buffer's chain has other blocks too.
+                Scope::Block(_) if !chain.kept => chain.rights.set_whole(grants),
+                Scope::Block(_) | Scope::Range { .. } => chain.rights.set(span.start.0..span.end.0, grants),
             }
         }
         Ok(())
@@ -200,12 +224,8 @@ fn arenas_of(mapper: &Mapper, of: Scope) -> Vec<ArenaId> {
 fn spans_in(mapper: &Mapper, heap: &Heap) -> Vec<Span> {
     let Some(tenant) = heap.core.lock().tenant.clone() else { return Vec::new() };
     let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
-    let span = |chain: &crate::chain::Chain| Span {
-        chain: chain.at().0,
-        start: chain.at(),
-        end: chain.top(),
-        given: tenant.grants.clone(),
-    };
+    let span =
+        |chain: &Chain| Span { chain: chain.at().0, start: chain.at(), end: chain.top(), given: tenant.grants.clone() };
     chains.map(span).collect()
 }
 

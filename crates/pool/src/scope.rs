@@ -17,9 +17,9 @@ pub enum Scope {
     All,
     /// Every block of an arena.
     Arena(ArenaId),
-    /// The block at this address, which has handles of its own.
+    /// The block at this address, which has handles of its own. Of a growable buffer each handle is one.
     Block(Address),
-    /// Parts of one exclusive or growable block, whole handles.
+    /// Parts of one exclusive block or growable buffer, whole handles.
     Range {
         /// Where it begins.
         address: Address,
@@ -115,16 +115,21 @@ impl Engine {
 
     /// The GPUs that have rights on a ground, or on some of it.
     pub(crate) fn users_of(&self, mapper: &Mapper, ground: &Ground) -> Vec<DeviceId> {
-        let chains = mapper.chains.values().filter(|chain| ground.heaps.contains(&chain.heap()));
-        let mut users: Vec<DeviceId> = chains.flat_map(|chain| chain.rights.users()).collect();
-        users.retain(|device| !device.is_host());
-        for heap in self.heaps_on(ground) {
-            let core = heap.core.lock();
-            let grants = core.tenant.iter().flat_map(|tenant| tenant.grants.iter());
-            users.extend(grants.map(|grant| grant.device).filter(|device| !device.is_host()));
-        }
+        let mut users = self.grantees(mapper, &ground.heaps);
         // A view that is gone by now may have let others in: whoever has streams here is waited for.
         users.extend(mapper.clocks.values().map(|clock| clock.raw().device));
+        distinct(users)
+    }
+
+    /// The GPUs that were given rights on memory of these heaps, or on some of it.
+    pub(crate) fn grantees(&self, mapper: &Mapper, heaps: &[u32]) -> Vec<DeviceId> {
+        let chains = mapper.chains.values().filter(|chain| heaps.contains(&chain.heap()));
+        let mut users: Vec<DeviceId> = chains.flat_map(|chain| chain.rights.users()).collect();
+        for heap in heaps.iter().filter_map(|&index| self.registry.heap(index)) {
+            let core = heap.core.lock();
+            users.extend(core.tenant.iter().flat_map(|tenant| tenant.grants.iter()).map(|grant| grant.device));
+        }
+        users.retain(|device| !device.is_host());
         distinct(users)
     }
 }

@@ -164,6 +164,13 @@ impl Mapper {
         self.origin.driver().memory(device).ok().map(|memory| memory.free_bytes)
     }
 
+    /// Whether the figures say that a device may not give so many bytes more. A driver may show less than it
+    /// would give: it is asked all the same.
+    pub(crate) fn looks_short(&self, device: DeviceId, bytes: u64) -> bool {
+        let limited = self.refuse_beyond_limit(device, bytes).is_err();
+        limited || self.device_free_bytes(device).is_some_and(|free_bytes| free_bytes < bytes)
+    }
+
     /// How many free bytes of a heap lie on `device` in memory that nobody may take.
     fn pinned_on(&self, device: DeviceId, core: &Core) -> u64 {
         match self.pins.is_empty() {

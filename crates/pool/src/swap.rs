@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use crate::mapper::Mapper;
 use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
-use crate::sleep::BATCH_BYTES;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
 use stitchpool_driver::{Address, DeviceId, Grant, HandleSpec, Link, Rights};
@@ -25,6 +24,9 @@ pub struct Migrated {
     /// Content that was copied, in bytes.
     pub copied_bytes: u64,
 }
+
+/// So much is copied through one place before the next can be.
+const BENCH_BYTES: u64 = 256 << 20;
 
 /// A slot that gets other memory.
 struct Change {
@@ -40,12 +42,7 @@ impl Engine {
         let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
             return Err(self.asleep(scope));
         };
-        let outcome = self.with_notice(&[&ground], || self.move_all(&ground, device));
-        if outcome.is_ok() {
-            self.after_return(&self.segments_on(&[&ground]));
-        }
-        self.reopen(&ground, None);
-        outcome
+        self.with_notice(&[&ground], None, || self.move_all(&ground, device))
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
@@ -55,7 +52,8 @@ impl Engine {
                 return Err(Error::Unreachable { reader: user, owner: device });
             }
         }
-        self.release_idle(&mut mapper, ground)?;
+        let idle = self.idle_slots(&mapper, ground);
+        self.release_idle(&mut mapper, idle)?;
         let beds: Vec<Bed> = self.beds(&mapper, ground).into_iter().filter(|bed| bed.device != device).collect();
         let handles = self.create_for(&mut mapper, &beds, device)?;
         mapper.lend(&beds)?;
@@ -90,7 +88,7 @@ impl Engine {
         if widest == 0 {
             return Ok(0);
         }
-        let mut bench = Reservation::reserve(&self.origin, widest.max(BATCH_BYTES), 0)?;
+        let mut bench = Reservation::reserve(&self.origin, widest.max(BENCH_BYTES), 0)?;
         let mut copied_bytes = 0;
         let mut first = 0;
         while first < beds.len() {
@@ -189,11 +187,13 @@ impl Engine {
             users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
+        let [first, second] = [&grounds[0].span, &grounds[1].span];
+        if first != second && first.start < second.end && second.start < first.end {
+            return Err(Error::Setting("the two ranges of an exchange overlap: name the same, or apart".into()));
+        }
         let users = distinct(users);
         let both: Vec<&Ground> = grounds.iter().collect();
-        self.with_notice(&both, || self.cross(one, other, &users))?;
-        self.after_return(&self.segments_on(&both));
-        Ok(())
+        self.with_notice(&both, None, || self.cross(one, other, &users))
     }
 
     fn cross(&self, one: Scope, other: Scope, users: &[DeviceId]) -> Result<()> {

@@ -2,12 +2,14 @@
 
 use crate::candidate::{Candidate, Wanted, candidates, fences};
 use crate::chain::Slot;
+use crate::clock::Fence;
 use crate::engine::Engine;
-use crate::error::Result as PoolResult;
+use crate::error::{Error, Result as PoolResult};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::unit::units_of;
-use stitchpool_driver::{Address, DeviceId, Error};
+use std::collections::{BTreeMap, BTreeSet};
+use stitchpool_driver::{Address, DeviceId, Error as Refusal};
 
 /// What a trim has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,25 +19,62 @@ pub struct Trimmed {
     /// Bytes that are free but that some stream may still be using; a later trim gives them back.
     pub waiting_bytes: u64,
     /// The driver's first refusal, if there was one; what it refused is still the pool's.
-    pub refusal: Option<Error>,
+    pub refusal: Option<Refusal>,
 }
 
 impl Engine {
-    /// Does what needs memory of a device; where that is short, once more after all that nobody uses there was
-    /// given back.
+    /// Does what needs memory of a device; where that is short, again after all that nobody uses there was given
+    /// back, and then after each wait for work that still uses what is free there.
     pub(crate) fn trim_for<T>(
         &self,
         mapper: &mut Mapper,
         device: DeviceId,
         act: impl Fn(&Mapper) -> PoolResult<T>,
     ) -> PoolResult<T> {
-        match act(mapper) {
-            Err(error) if error.is_short() => {
-                self.relinquish(mapper, device);
-                act(mapper)
-            }
-            other => other,
+        let is_short = |outcome: &PoolResult<T>| outcome.as_ref().is_err_and(Error::is_short);
+        let mut outcome = act(mapper);
+        if is_short(&outcome) {
+            self.relinquish(mapper, device);
+            outcome = act(mapper);
         }
+        if !is_short(&outcome) {
+            return outcome;
+        }
+        // Of a stream that stands still nothing more comes.
+        let mut still = BTreeSet::new();
+        for Fence { clock, epoch } in self.uses_of_free(mapper, device) {
+            if still.contains(&clock.serial()) || epoch <= clock.passed() {
+                continue;
+            }
+            mapper.counts.cpu_waits += 1;
+            tracing::debug!(stream = clock.serial(), %device, "the CPU waits for free memory that is still in use");
+            if let Err(error) = clock.finish(epoch, self.settings.wait_max, &self.origin) {
+                tracing::debug!(%error, stream = clock.serial(), "a stream did not finish");
+                still.insert(clock.serial());
+                continue;
+            }
+            self.relinquish(mapper, device);
+            outcome = act(mapper);
+            if !is_short(&outcome) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Every point that work on free memory of a device may still be before, stream after stream, the earliest
+    /// first.
+    fn uses_of_free(&self, mapper: &Mapper, device: DeviceId) -> Vec<Fence> {
+        let wanted = Wanted { device, kind: mapper.settings.kind, taker: None, pending: true };
+        let mut uses = BTreeMap::new();
+        for heap in self.registry.heaps() {
+            let core = heap.core.lock();
+            let found = candidates(mapper, &core, heap.index, &wanted);
+            let slots: Vec<&Slot> = found.iter().filter_map(|candidate| mapper.slot_holding(candidate.at)).collect();
+            let fences = fences(&core, &slots).into_iter().flatten();
+            uses.extend(fences.map(|fence| ((fence.clock.serial(), fence.epoch), fence)));
+        }
+        uses.into_values().collect()
     }
 
     /// Gives the driver all that nobody uses on a device.
@@ -77,7 +116,7 @@ impl Mapper {
         device: DeviceId,
         surplus_bytes: u64,
         waiting_bytes: &mut u64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Refusal> {
         let wanted = Wanted { device, kind: self.settings.kind, taker: None, pending: false };
         let mut surplus_bytes = surplus_bytes;
         let mut taken: Vec<Candidate> = Vec::new();
@@ -101,7 +140,7 @@ impl Mapper {
 
     /// Releases those of a heap's candidates, in address order, that are still free and past every
     /// stream. True if it was any.
-    pub(crate) fn release_passed(&mut self, heap: &Heap, found: &[Candidate]) -> Result<bool, Error> {
+    pub(crate) fn release_passed(&mut self, heap: &Heap, found: &[Candidate]) -> Result<bool, Refusal> {
         let mut taken = Vec::new();
         {
             let standing = found.iter().filter_map(|candidate| Some((*candidate, self.slot_holding(candidate.at)?)));
@@ -119,7 +158,7 @@ impl Mapper {
 
     /// Unmaps and releases handles whose bytes were taken out of their heap. What the driver refuses goes
     /// back there.
-    fn release(&mut self, heap: &Heap, taken: Vec<Candidate>) -> Result<(), Error> {
+    fn release(&mut self, heap: &Heap, taken: Vec<Candidate>) -> Result<(), Refusal> {
         let mut refusal = None;
         for candidate in taken {
             match self.unmap(Address(candidate.at)) {

@@ -1,8 +1,9 @@
 //! Why a trace could not be read, and where in it.
 
+use std::fmt;
+
 /// A refusal to read on: the place in the unpacked stream, and what is wrong there.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("at byte {position}: {reason}")]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
     /// What kind of refusal it is.
     pub kind: ErrorKind,
@@ -49,6 +50,24 @@ impl Error {
             std::io::ErrorKind::OutOfMemory => ErrorKind::LimitReached,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, position, format!("cannot read on: {error}"))
+        let remedy = match kind {
+            ErrorKind::Truncated | ErrorKind::Malformed => {
+                "; the file is cut off or damaged: copy it again, or record it anew"
+            }
+            _ => "",
+        };
+        Self::new(kind, position, format!("cannot read on: {error}{remedy}"))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, self.position) {
+            // Nothing was read: there is no place to name.
+            (ErrorKind::Io | ErrorKind::NotATrace, 0) => f.write_str(&self.reason),
+            (_, position) => write!(f, "at byte {position}: {}", self.reason),
+        }
     }
 }

@@ -5,20 +5,22 @@ import glob
 import importlib
 import logging
 import os
+import sys
 import warnings
 from typing import Any, Literal, Optional
 
 import torch
 
-from .. import _native
-from .._native import Pool
 from ..errors import Error, InvalidRequest, InUse, Unavailable
 from . import plug
+from .process_pool import configure, pool
 
 Backend = Literal["full", "pluggable"]
 
 _log = logging.getLogger("stitchpool")
 _enabled: Optional[Backend] = None
+
+FULL = "stitchpool.torch.backend"
 
 LOST = (
     "torch.cuda.memory_stats and what builds on it, memory snapshots, torch.cuda.MemPool, CUDA graphs, and "
@@ -27,8 +29,9 @@ LOST = (
 
 
 def enabled() -> Optional[Backend]:
-    """What `enable` has installed; None if nothing."""
-    return _enabled
+    """What all of the process allocates with; None if it is PyTorch's own allocator."""
+    full = sys.modules.get(FULL)
+    return "full" if full is not None and full.is_installed() else _enabled
 
 
 def enable(
@@ -50,8 +53,8 @@ def enable(
     global _enabled
     if backend not in ("auto", "full", "pluggable"):
         raise InvalidRequest(f"there is no backend {backend!r}: say auto, full or pluggable")
-    if _enabled is not None:
-        raise InUse(f"stitchpool is PyTorch's allocator already, with the {_enabled} backend")
+    if enabled() is not None:
+        raise InUse(f"stitchpool is PyTorch's allocator already, with the {enabled()} backend")
     if torch.cuda.is_initialized():
         raise InUse("CUDA is initialised already: call enable() before anything touches the GPU")
     settings = {
@@ -74,8 +77,7 @@ def enable(
                 stacklevel=2,
             )
         else:
-            _enabled = "full"
-            return _enabled
+            return "full"
     _install_pluggable(said)
     _enabled = "pluggable"
     return _enabled
@@ -86,7 +88,7 @@ def _allocator() -> str:
 
 
 def _install_full(settings: dict[str, Any]) -> None:
-    full = importlib.import_module("stitchpool.torch.backend")
+    full = importlib.import_module(FULL)
     names = {"capacity": "limit_bytes", "wait_max": "wait_max_s"}
     full.install(**{names.get(name, name): value for name, value in settings.items()})
 
@@ -107,10 +109,7 @@ def _install_pluggable(settings: dict[str, Any]) -> None:
             getattr(inner, setter)(plug.address_of(function))
     _raise_in_torch()
     # Opened now, so that what is missing is said here and not at the first tensor.
-    if settings:
-        _native.adopt(Pool("cuda", **settings))
-    else:
-        _native.process_pool()
+    configure("cuda", **settings) if settings else pool()
     torch.cuda.memory.change_current_allocator(allocator)
     if _allocator() != "pluggable":
         raise Error(f"PyTorch allocates with {_allocator()!r} all the same, and the pool is bypassed")

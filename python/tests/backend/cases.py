@@ -9,13 +9,11 @@ import sys
 import threading
 import warnings
 
-from pretended import GRANULE, MIB, backend, ctypes, pretended, start, torch
+from pretended import GRANULE, MIB, backend, ctypes, current, pretended, start, torch  # (knows the folder above)
 
-ALL = "all"
-
-
-def current(stats, name, side=ALL):
-    return stats[f"{name}.{side}.current"]
+import arenas
+import graphs
+import viewer
 
 
 def blocks_are_counted_and_peaks_begin_anew():
@@ -88,103 +86,6 @@ def a_stream_that_uses_a_block_is_remembered():
     assert backend.pool_stats()["frees"] == 1
 
 
-def a_graphs_pool_keeps_what_is_freed_in_it():
-    p = start()
-    capture, other = p.stream(), p.stream()
-    graph = (7, 0)
-    p.begin(graph, capture)
-    p.current(capture)
-    first = p.alloc(3 * MIB)
-    p.free(first)
-    assert p.alloc(3 * MIB) == first, "freed in the capture, used again in it"
-    p.current(other)
-    elsewhere = p.alloc(3 * MIB)
-    assert not first <= elsewhere < first + 20 * MIB, "another stream is no part of the capture"
-    p.pool("end", graph)
-    p.free(first)
-    p.current(capture)
-    assert not first <= p.alloc(3 * MIB) < first + 20 * MIB, "the graph will write there when it is replayed"
-    torch._C._cuda_emptyCache()
-    assert p.pool("users", graph) == 1
-    held = current(p.stats(), "reserved_bytes")
-    p.pool("leave", graph)
-    torch._C._cuda_emptyCache()
-    assert p.pool("users", graph) == 0
-    assert current(p.stats(), "reserved_bytes") <= held - 18 * MIB
-
-
-def the_innermost_pool_serves_and_each_stream_has_its_own():
-    p = start()
-    stream = p.stream()
-    outer, inner = (0, 1), (0, 2)
-    p.current(stream)
-    p.pool("join", outer), p.pool("join", inner)
-    p.begin(outer, stream)
-    p.begin(inner)
-    block = p.alloc(MIB)
-    assert torch._C._cuda_checkPoolLiveAllocations(0, inner, {block})
-    p.pool("end", inner)
-    again = p.alloc(MIB)
-    assert torch._C._cuda_checkPoolLiveAllocations(0, outer, {again})
-    assert not torch._C._cuda_checkPoolLiveAllocations(0, outer, {block})
-    p.pool("end", outer)
-    assert p.pool("users", outer) == 2
-    shown = torch._C._cuda_memorySnapshot(inner)["segments"]
-    assert [segment["segment_pool_id"] for segment in shown] == [inner] and shown[0]["allocated_size"] == MIB
-
-
-def a_captured_use_of_another_stream_ends_after_the_capture():
-    p = start()
-    capture, side = p.stream(), p.stream()
-    p.begin((9, 0), capture)
-    p.current(capture)
-    p.capturing(side, True)
-    block = p.alloc(2 * MIB)
-    p.record_stream(block, side)
-    p.free(block)
-    assert p.alloc(2 * MIB) != block, "the side stream is a part of the capture"
-    p.capturing(side, False)
-    p.busy(side, True)
-    assert p.alloc(2 * MIB) != block
-    p.busy(side, False)
-    blocks = [p.alloc(2 * MIB) for _ in range(8)]
-    assert block in blocks, "the pieces come by address"
-    p.pool("end", (9, 0))
-
-
-def a_pool_lends_where_memory_is_short():
-    p = start()
-    pool = (0, 5)
-    p.pool("join", pool)
-    p.pool("use_on_oom", pool)
-    p.begin(pool)
-    kept = p.alloc(20 * MIB)
-    p.free(kept)
-    p.pool("end", pool)
-    rest = p.alloc(44 * MIB)
-    assert rest is not None and p.alloc(20 * MIB) == kept
-    p.free(kept)
-    assert p.alloc(45 * MIB) is None
-
-
-def a_checkpoint_is_set_back():
-    p = start()
-    graph = (3, 0)
-    p.begin(graph)
-    kept, gone = p.alloc(4 * MIB), p.alloc(5 * MIB)
-    p.pool("checkpoint", graph)
-    p.free(gone)
-    late = p.alloc(MIB // 2)
-    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, {kept, late})
-    assert p.shim.pretend_restore() == 22, "two blocks were live, two are"
-    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, {kept, gone})
-    assert current(p.stats(), "allocated_bytes") == 9 * MIB
-    p.shim.pretend_drop_restored()
-    assert torch._C._cuda_checkPoolLiveAllocations(0, graph, set())
-    assert {p.alloc(4 * MIB), p.alloc(5 * MIB)} == {kept, gone}
-    p.pool("end", graph)
-
-
 def a_snapshot_tells_what_stands_and_what_happened():
     p = start()
     p.shim.pretend_history(1)
@@ -213,6 +114,44 @@ def a_snapshot_tells_what_stands_and_what_happened():
         assert '"allocs":3' in said.stdout.replace(" ", ""), said.stdout
     p.shim.pretend_history(0)
     assert not torch._C._cuda_isHistoryEnabled()
+
+
+def torchs_viewer_shows_a_snapshot():
+    p = start(handle_bytes_max=GRANULE)
+    kept = p.alloc(3 * MIB)
+    p.shim.pretend_history(1)
+    main, side, capture = p.stream(), p.stream(), p.stream()
+    for turn in range(6):
+        p.current(side if turn % 2 else main)
+        for block in [p.alloc((1 + turn) * MIB), p.alloc(700)]:
+            p.free(block)
+        if turn == 3:
+            torch._C._cuda_emptyCache()
+    p.begin((21, 0), capture)
+    p.current(capture)
+    p.capturing(capture, True)
+    graphs, gone = p.alloc(5 * MIB), p.alloc(6 * MIB)
+    p.free(gone)
+    p.capturing(capture, False)
+    p.pool("end", (21, 0))
+    p.current(main)
+    torch._C._cuda_cudaCachingAllocator_enable(False)
+    plain, passing = p.alloc(MIB), p.alloc(MIB)
+    p.free(passing)
+    torch._C._cuda_cudaCachingAllocator_enable(True)
+    pending, done = p.alloc(4 * MIB), p.alloc(4 * MIB)
+    p.busy(side, True)
+    p.record_stream(pending, side)
+    p.free(pending)
+    p.free(done)
+    snapshot = torch._C._cuda_memorySnapshot(None)
+    states = {block["address"]: block["state"] for one in snapshot["segments"] for block in one["blocks"]}
+    assert states[pending] == "active_pending_free" and states[kept] == states[plain] == "active_allocated", states
+    owners = {one["segment_pool_id"] for one in snapshot["segments"]}
+    assert owners == {(0, 0), (21, 0)} and states[graphs] == "active_allocated"
+    assert viewer.opens(snapshot) > 40
+    p.busy(side, False)
+    assert viewer.opens(torch._C._cuda_memorySnapshot(None)) > 40
 
 
 def check_segments(segments, live):
@@ -349,14 +288,14 @@ def refused(p):
     return False
 
 
-CASES = [
-    value for value in list(globals().values())
-    if getattr(value, "__module__", None) == "__main__" and callable(value)
-    and value.__name__ not in {"current", "check_segments", "refused", "pretended"}
-]
+MODULES = (sys.modules["__main__"], graphs, arenas)
+HELPERS = {"check_segments", "refused"}
 
 if __name__ == "__main__":
-    named = {case.__name__: case for case in CASES}
+    named = {
+        case.__name__: case for module in MODULES for case in list(vars(module).values())
+        if callable(case) and getattr(case, "__module__", None) == module.__name__ and case.__name__ not in HELPERS
+    }
     if sys.argv[1:] == ["--list"]:
         print("\n".join(named))
     elif sys.argv[1:] == ["--build"]:

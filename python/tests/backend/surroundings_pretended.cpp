@@ -51,8 +51,11 @@ c10::DeviceIndex current_device() {
 cudaStream_t current_stream(c10::DeviceIndex /*device*/) {
   return stream_now;
 }
-std::unique_ptr<Fence> fence(c10::DeviceIndex /*device*/, cudaStream_t stream) {
-  return is_in(capturing, stream) ? nullptr : std::make_unique<PretendedFence>(stream);
+bool is_capturing(c10::DeviceIndex /*device*/, cudaStream_t stream) {
+  return is_in(capturing, stream);
+}
+std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream) {
+  return is_capturing(device, stream) ? nullptr : std::make_unique<PretendedFence>(stream);
 }
 void finish(c10::DeviceIndex /*device*/) {}
 void* plain_malloc(size_t bytes) {

@@ -76,11 +76,18 @@ def test_f52_both_devices_are_counted(runs, two_gpus):
     runs(
         BEGIN
         + """
-    part = plug.mem_pool()
-    tensors = []
-    for device in (0, 1):
+    new = lambda device: torch.zeros(64 << 20, dtype=torch.uint8, device=f"cuda:{device}")
+    parts, tensors = [plug.mem_pool(device) for device in (0, 1)], []
+    for device, part in enumerate(parts):
         with torch.cuda.device(device), plug.use_mem_pool(part, device):
-            tensors.append(torch.zeros(64 << 20, dtype=torch.uint8, device=f"cuda:{device}"))
+            tensors.append(new(device))
+    try:
+        with torch.cuda.device(1), plug.use_mem_pool(parts[0], 1):
+            foreign = new(1)
+    except plug.Bypassed as told:
+        assert "for the device that it is used on" in str(told)
+    else:
+        assert plug.pool().holds(foreign.data_ptr()), "bypassed, and nobody was told"
     assert all(plug.pool().holds(tensor.data_ptr()) for tensor in tensors)
     live = {device.device: device.live_bytes for device in plug.pool().stats().devices}
     assert live[0] >= 64 << 20 and live[1] >= 64 << 20, live

@@ -41,6 +41,38 @@ def a_memory_pool_that_goes_first():
     KEPT.append(kept)
 
 
+def an_arena_that_sleeps_at_exit():
+    plug = sys.modules.get("stitchpool.torch")
+    if plug is None:
+        return "not asked: the Python module is not installed"
+    with plug.arena("weights"):
+        KEPT.append(torch.ones(MIB, device="cuda"))
+    plug.suspend("weights")
+
+
+def a_capture_that_failed_before_the_exit():
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            KEPT.append(torch.empty(MIB, device="cuda"))
+            torch.cuda.synchronize()
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("a synchronise cannot be captured")
+
+
+def freed_by_what_python_runs_last():
+    """F63: the driver may be shut down before the last destructor runs."""
+    import atexit
+    import weakref
+
+    kept = torch.ones(MIB, device="cuda")
+    weakref.finalize(torch, lambda held: held.clear(), [kept])
+    atexit.register(lambda held: held.clear(), [torch.ones(MIB, device="cuda")])
+    sys.modules["the very last"] = type("Last", (), {"__del__": lambda self: setattr(self, "kept", None)})()
+    sys.modules["the very last"].kept = kept
+
+
 def a_thread_that_frees_at_the_end():
     kept = [torch.ones(MIB, device="cuda")]
     thread = threading.Thread(target=lambda: (threading.main_thread().join(), kept.clear()))
@@ -114,6 +146,7 @@ def devices_that_nobody_uses_have_no_context():
 if __name__ == "__main__":
     main(
         live_tensors_at_exit, a_live_graph_at_exit, a_live_memory_pool_at_exit, a_memory_pool_that_goes_first,
+        an_arena_that_sleeps_at_exit, a_capture_that_failed_before_the_exit, freed_by_what_python_runs_last,
         a_thread_that_frees_at_the_end, a_cycle_that_python_never_collects, a_child_of_a_fork, a_fork_before_anything,
         installing_too_late_is_refused, memory_from_while_it_was_not_enabled,
         devices_that_nobody_uses_have_no_context,

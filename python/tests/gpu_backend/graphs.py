@@ -88,6 +88,9 @@ def graphed_callables_train():
 
 
 def a_capture_that_fails_leaves_the_pool_whole():
+    torch.empty(0, device="cuda")
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_reserved()
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
@@ -99,6 +102,7 @@ def a_capture_that_fails_leaves_the_pool_whole():
         raise AssertionError("a synchronise cannot be captured")
     del graph
     torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= held + 2 * MIB, "what the failed capture had goes back"
     block = torch.ones(64 * MIB, device="cuda")
     assert float(block.sum()) == 64 * MIB
     # No random numbers: torch's generator goes on believing that the failed capture is open.
@@ -139,6 +143,34 @@ def a_side_stream_inside_a_capture():
         disturb()
 
 
+def memory_of_another_stream_is_not_waited_for_in_a_capture():
+    """What a busy stream freed cannot be had without a wait, which a capture does not stand."""
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((256 * MIB) / total, 0)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        block = torch.zeros(200 * MIB, dtype=torch.uint8, device="cuda")
+        torch.cuda._sleep(2_000_000_000)
+        del block
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        graph.capture_begin()
+        try:
+            torch.empty(150 * MIB, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError:
+            refused = True
+        else:
+            refused = False
+        small = torch.zeros(MIB, dtype=torch.uint8, device="cuda")
+        graph.capture_end()
+    assert refused, "it was served from memory that a busy stream may still write to"
+    small.fill_(9)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert int(small.max()) == 0, "the capture was valid all along"
+
+
 def a_memory_pool_keeps_to_itself():
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
@@ -176,6 +208,7 @@ if __name__ == "__main__":
         graphed_callables_train,
         a_capture_that_fails_leaves_the_pool_whole,
         a_side_stream_inside_a_capture,
+        memory_of_another_stream_is_not_waited_for_in_a_capture,
         a_memory_pool_keeps_to_itself,
         graph_trees_run,
     )

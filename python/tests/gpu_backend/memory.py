@@ -10,6 +10,8 @@ import time
 import torch
 from setting import GIB, MIB, cap, main, same
 
+import viewer
+
 
 @same
 def figures_count_tensors():
@@ -76,8 +78,8 @@ def a_snapshot_is_torchs_and_can_be_replayed():
         assert live == torch.cuda.memory_allocated(), (live, torch.cuda.memory_allocated())
         from torch.cuda import _memory_viz
 
-        assert "<html" in _memory_viz.trace_plot(snapshot) and "<html" in _memory_viz.segment_plot(snapshot)
         _memory_viz.segsum(snapshot), _memory_viz.trace(snapshot)
+        assert viewer.opens(snapshot) >= len(events)
         torch.cuda.memory._record_memory_history(enabled=None)
         cli = os.environ.get("STITCHPOOL_CLI")
         if not cli:

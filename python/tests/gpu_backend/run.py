@@ -4,10 +4,11 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ("training", "streams", "graphs", "memory", "ends")
+SCRIPTS = ("training", "streams", "graphs", "arenas", "memory", "ends")
 LIMIT_S = 120
 
 
@@ -40,7 +41,7 @@ def judge(script, case, rule):
 def main():
     wanted = sys.argv[1:]
     failed = 0
-    print(f"{'case':<70} {'':<6} says", flush=True)
+    print(f"{'case':<70} {'':<6} {'s':>5}  says", flush=True)
     for script in SCRIPTS:
         status, listed, wrong = run(script, "--list")
         if status != 0:
@@ -50,9 +51,11 @@ def main():
         for case, rule in (line.split() for line in listed.splitlines()):
             if wanted and not any(part in f"{script}.{case}" for part in wanted):
                 continue
+            begun = time.monotonic()
             good, words = judge(script, case, rule)
             failed += not good
-            print(f"{script + '.' + case:<70} {'ok' if good else 'FAILED':<6} {words}", flush=True)
+            seconds = time.monotonic() - begun
+            print(f"{script + '.' + case:<70} {'ok' if good else 'FAILED':<6} {seconds:>5.1f}  {words}", flush=True)
     return 1 if failed else 0
 
 

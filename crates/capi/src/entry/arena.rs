@@ -7,7 +7,7 @@ use crate::refusal::{Refusal, Result};
 use crate::shape::{CBackup, CMoved, CScope, device_of};
 use crate::status::Status;
 use std::ffi::{CStr, c_char};
-use stitchpool_pool::{Backup, Scope};
+use stitchpool_pool::{ArenaId, Backup, Scope};
 
 /// # Safety
 /// - `scope` is null, or a record.
@@ -104,6 +104,26 @@ pub unsafe extern "C" fn stitchpool_migrate(
         let done = open.pool.migrate(scope, device_of(device)?)?;
         place.into_iter().for_each(|place| place.put(CMoved::migrated(done)));
         Ok(())
+    })
+}
+
+/// From now on exclusive blocks of an arena may be put out while memory is short; null: no more.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_evictable_set(
+    pool: *const PoolHandle,
+    arena: u32,
+    refuge: *const CBackup,
+) -> Status {
+    with_pool(pool, |open| {
+        let refuge = match refuge.is_null() {
+            true => None,
+            // SAFETY: the caller answers for `refuge`.
+            false => Some(unsafe { backup_of(refuge) }?),
+        };
+        Ok(open.pool.set_evictable(ArenaId::of_number(arena), refuge)?)
     })
 }
 

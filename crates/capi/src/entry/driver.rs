@@ -4,7 +4,7 @@ use crate::boundary::{DriverHandle, answer, with_driver};
 use crate::fork;
 use crate::open_driver::{DRIVERS, OpenDriver};
 use crate::place::Place;
-use crate::pointer::{raw_stream_of, value_of};
+use crate::pointer::{handle_to, raw_stream_of, value_of};
 use crate::record::{RecordPlace, read};
 use crate::refusal::remember;
 use crate::shape::{CDeviceInfo, CDriverInfo, CDriverOptions, device_of};
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn stitchpool_driver_open(
         };
         fork::prepare();
         let (opened, why_not_cuda) = OpenDriver::open(&options.understood()?)?;
-        place.put(std::ptr::without_provenance_mut(DRIVERS.open(opened)?));
+        place.put(handle_to(DRIVERS.open(opened)?));
         remember(why_not_cuda.as_deref().unwrap_or_default());
         Ok(())
     })

@@ -27,6 +27,25 @@ pub unsafe extern "C" fn stitchpool_lease_take(
     })
 }
 
+/// Takes a lease of the block at an address, which is brought back first if it was put out.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_touch(
+    pool: *const PoolHandle,
+    address: *const c_void,
+    lease: *mut *mut LeaseHandle,
+) -> Status {
+    with_pool(pool, |open| {
+        // SAFETY: the caller answers for `lease`.
+        let place = unsafe { Place::of(lease, "lease") }?;
+        let taken = open.pool.touch(address_of(address))?;
+        place.put(handle_to(open.shelf().put(Mutex::new(taken))?));
+        Ok(())
+    })
+}
+
 /// Work on the stream uses the block: what is queued there until the lease ends.
 ///
 /// # Safety

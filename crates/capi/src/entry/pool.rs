@@ -3,6 +3,7 @@
 use crate::boundary::{DriverHandle, PoolHandle, answer, with_pool};
 use crate::open_driver::DRIVERS;
 use crate::place::Place;
+use crate::pointer::handle_to;
 use crate::record::{RecordPlace, read};
 use crate::refusal::{Refusal, Result};
 use crate::shape::{CRelief, CSettings, CTrimmed, Listener};
@@ -44,9 +45,23 @@ pub unsafe extern "C" fn stitchpool_pool_create(
         };
         // SAFETY: the caller answers for the list of devices.
         let settings = unsafe { settings.understood() }?;
-        let open_driver = DRIVERS.with(driver.addr(), |open| Ok(open.driver.clone()))?;
+        let open_driver = DRIVERS.with(driver.addr(), |open| Ok(open.clone()))?;
         let opened = SharedPool::open(open_driver, settings)?;
-        place.put(std::ptr::without_provenance_mut(opened.handle()));
+        place.put(handle_to(opened.handle()));
+        Ok(())
+    })
+}
+
+/// A handle of its own to the driver that a pool is on.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_pool_driver(pool: *const PoolHandle, driver: *mut *mut DriverHandle) -> Status {
+    with_pool(pool, |open| {
+        // SAFETY: the caller answers for `driver`.
+        let place = unsafe { Place::of(driver, "driver") }?;
+        place.put(handle_to(DRIVERS.open(open.driver.clone())?));
         Ok(())
     })
 }

@@ -1,17 +1,18 @@
 //! The functions that PyTorch's pluggable allocator calls. They use the process's pool, and have the
 //! signatures that PyTorch demands: no status, so a refusal is null, or an exception where that was set up.
 
-use crate::boundary::{PoolHandle, answer};
+use crate::boundary::{PoolHandle, answer, at_once};
 use crate::open_pool::{OpenPool, POOLS};
 use crate::place::Place;
-use crate::pointer::{address_of, pointer_to, value_of};
-use crate::process_pool::{self, Raise, note, note_unknown_free};
+use crate::pointer::{address_of, handle_to, pointer_to, value_of};
+use crate::process_pool::{self, Plan, Raise, note, note_unknown_free};
+use crate::record::read;
 use crate::refusal::{Refusal, Result};
-use crate::shape::device_of;
+use crate::shape::{CDriverOptions, CSettings, device_of};
 use crate::status::Status;
 use std::ffi::{CString, c_void};
 use stitchpool_driver::{Capture, DeviceId, RawStream};
-use stitchpool_pool::Request;
+use stitchpool_pool::{ArenaId, Request};
 
 /// Allocates for a stream of PyTorch's; null for 0 bytes, and where that is refused.
 ///
@@ -46,6 +47,52 @@ pub unsafe extern "C-unwind" fn stitchpool_torch_malloc_or_raise(
         unsafe { raise(c"stitchpool".as_ptr(), c"stitchpool".as_ptr(), 0, words.as_ptr()) };
     }
     address
+}
+
+/// Allocates from the pool of this process, in the arena that this thread has entered.
+///
+/// # Safety
+/// - As the header's rules say; `raw_stream` is live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_alloc(
+    device: i32,
+    raw_stream: *mut c_void,
+    bytes: u64,
+    address: *mut *mut c_void,
+) -> Status {
+    let short = at_once(process_pool::opened(), |open| {
+        // SAFETY: the caller answers for `address`.
+        let (Some(place), Ok(device)) = (unsafe { Place::at(address) }, device_of(device)) else { return false };
+        // SAFETY: the caller says that the stream is live.
+        let Some(stream) = (unsafe { open.known_stream(device, value_of(raw_stream)) }) else { return false };
+        if process_pool::arena() != ArenaId::DEFAULT {
+            return false;
+        }
+        let Some(block) = open.pool.alloc_at_once(bytes, stream.id) else { return false };
+        place.put(pointer_to(block.address));
+        true
+    });
+    // SAFETY: as above.
+    short.unwrap_or_else(|| unsafe { alloc_otherwise(device, raw_stream, bytes, address) })
+}
+
+/// What is no hit, or lies in an arena.
+///
+/// # Safety
+/// - As for [`stitchpool_torch_alloc`].
+#[cold]
+unsafe fn alloc_otherwise(device: i32, raw_stream: *mut c_void, bytes: u64, address: *mut *mut c_void) -> Status {
+    answer(|| {
+        // SAFETY: the caller answers for `address`.
+        let place = unsafe { Place::of(address, "address") }?;
+        let block = in_process_pool(|open| {
+            // SAFETY: the caller says that the stream is live.
+            let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
+            Ok(open.pool.alloc(&Request::new(bytes, stream.id).in_arena(process_pool::arena()))?)
+        })?;
+        place.put(pointer_to(block.address));
+        Ok(())
+    })
 }
 
 /// Frees a block in its own stream's order. A pointer that the pool does not know is a line on stderr.
@@ -106,6 +153,29 @@ pub unsafe extern "C" fn stitchpool_torch_raise_with(raise: Option<Raise>) -> St
     })
 }
 
+/// Says how the pool of this process shall be opened, when it is first asked for. Both may be null.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_torch_configure(
+    driver: *const CDriverOptions,
+    settings: *const CSettings,
+) -> Status {
+    answer(|| {
+        let mut plan = Plan::default();
+        if !driver.is_null() {
+            // SAFETY: the caller answers for `driver`.
+            plan.driver = unsafe { read(driver, CDriverOptions::DEFAULT) }?.understood()?;
+        }
+        if !settings.is_null() {
+            // SAFETY: the caller answers for `settings` and the list of devices.
+            plan.settings = unsafe { read(settings, CSettings::default_of_pool())?.understood() }?;
+        }
+        process_pool::configure(plan)
+    })
+}
+
 /// The pool of this process; opens it if it is not there yet.
 ///
 /// # Safety
@@ -115,7 +185,7 @@ pub unsafe extern "C" fn stitchpool_torch_pool(pool: *mut *mut PoolHandle) -> St
     answer(|| {
         // SAFETY: the caller answers for `pool`.
         let place = unsafe { Place::of(pool, "pool") }?;
-        place.put(std::ptr::without_provenance_mut(process_pool::handle()?));
+        place.put(handle_to(process_pool::handle()?));
         Ok(())
     })
 }
@@ -158,7 +228,7 @@ unsafe fn demand_no_capture(open: &OpenPool, device: DeviceId, value: u64) -> Re
         return Ok(());
     }
     // SAFETY: the caller answers for the stream.
-    match unsafe { open.driver().capture(RawStream { device, value }) }? {
+    match unsafe { open.driver.driver.capture(RawStream { device, value }) }? {
         Capture::None => Ok(()),
         _ => {
             let words = "memory was asked for on a stream that is being captured: graphs need the full backend, \

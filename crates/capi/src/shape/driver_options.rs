@@ -33,11 +33,21 @@ pub(crate) enum Choice {
 }
 
 /// The same, understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DriverOptions {
     pub(crate) choice: Choice,
     pub(crate) host_devices: usize,
     pub(crate) host_capacity_bytes: u64,
     pub(crate) host_granule_bytes: u64,
+}
+
+impl DriverOptions {
+    /// What is meant where nothing is said.
+    pub(crate) fn default_of(choice: Choice) -> Self {
+        let device = HostDevice::default();
+        let (host_capacity_bytes, host_granule_bytes) = (device.capacity_bytes, device.granularity_bytes);
+        Self { choice, host_devices: 1, host_capacity_bytes, host_granule_bytes }
+    }
 }
 
 impl CDriverOptions {
@@ -61,13 +71,13 @@ impl CDriverOptions {
                 return Err(Refusal::new(Status::InvalidArgument, words));
             }
         };
-        let device = HostDevice::default();
+        let plain = DriverOptions::default_of(choice);
         let or = |value: u64, default: u64| if value == 0 { default } else { value };
         Ok(DriverOptions {
             choice,
             host_devices: self.host_devices.max(1) as usize,
-            host_capacity_bytes: or(self.host_capacity_bytes, device.capacity_bytes),
-            host_granule_bytes: or(self.host_granule_bytes, device.granularity_bytes),
+            host_capacity_bytes: or(self.host_capacity_bytes, plain.host_capacity_bytes),
+            host_granule_bytes: or(self.host_granule_bytes, plain.host_granule_bytes),
         })
     }
 }

@@ -34,6 +34,9 @@ pub struct CStats {
     pub backup_bytes: u64,
     pub pinned_bytes: u64,
     pub kept_bytes: u64,
+    pub evictions: u64,
+    pub evicted_bytes: u64,
+    pub returned_bytes: u64,
 }
 
 // SAFETY: the size, then numbers, without padding.
@@ -72,6 +75,9 @@ impl CStats {
             backup_bytes: sum(|holdings| holdings.backup_bytes),
             pinned_bytes: sum(|holdings| holdings.pinned_bytes),
             kept_bytes: sum(|holdings| holdings.kept_bytes),
+            evictions: stats.evictions,
+            evicted_bytes: stats.evicted_bytes,
+            returned_bytes: stats.returned_bytes,
         }
     }
 }

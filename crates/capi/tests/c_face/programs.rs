@@ -51,6 +51,16 @@ fn arenas_sleep_and_wake_and_their_memory_moves() {
 }
 
 #[test]
+fn blocks_are_put_out_and_come_back_when_they_are_touched() {
+    runs("evict");
+}
+
+#[test]
+fn the_pool_of_the_process_is_opened_as_it_was_configured() {
+    runs("process");
+}
+
+#[test]
 fn captures_are_served_in_the_arena_of_their_graph() {
     runs("captures");
 }
@@ -73,4 +83,9 @@ fn memory_is_shared_with_a_child_that_was_forked_and_executed() {
 #[test]
 fn listeners_hear_of_memory_that_leaves_and_may_object() {
     runs("listeners");
+}
+
+#[test]
+fn f63_a_static_pool_survives_the_end_of_its_process_and_of_a_child() {
+    runs("exits");
 }

@@ -3,6 +3,7 @@
 use super::Info;
 use super::feature::Verdict;
 use crate::bytes::show;
+use crate::machine::Machine;
 use serde::Serialize;
 use stitchpool_driver::Trouble;
 
@@ -62,7 +63,11 @@ pub fn all(info: &Info) -> Vec<Ailment> {
 
 fn look(trouble: Trouble, info: &Info) -> (Sign, String) {
     match trouble {
-        Trouble::NoDevice | Trouble::NoLibrary | Trouble::OldDriver => opening(trouble, info),
+        Trouble::NoDevice => {
+            no_device(info.cuda_unavailable.as_deref(), info.driver, info.devices.len(), &info.machine)
+                .unwrap_or_else(|| opening(trouble, info))
+        }
+        Trouble::NoLibrary | Trouble::OldDriver => opening(trouble, info),
         Trouble::Rounding => by_feature(info, "whole granules"),
         Trouble::NoPeer => match by_feature(info, "peers") {
             (_, words) if info.devices.len() < 2 => (Sign::NotSeen, words),
@@ -91,6 +96,40 @@ fn opening(trouble: Trouble, info: &Info) -> (Sign, String) {
         Some(_) => (Sign::CannotTell, "CUDA did not come so far; see the trouble that is seen".to_owned()),
         None if info.driver == "cuda" => (Sign::NotSeen, format!("CUDA opened with {} devices", info.devices.len())),
         None => (Sign::CannotTell, "CUDA was not asked for; --driver cuda does".to_owned()),
+    }
+}
+
+/// What the machine itself tells of devices that are not seen; none where CUDA's own answer tells more.
+fn no_device(unavailable: Option<&str>, driver: &str, devices: usize, machine: &Machine) -> Option<(Sign, String)> {
+    let named = machine.visible_devices.as_ref().map(|value| (value, value.split(',').count()));
+    match (unavailable, named) {
+        (Some(why), Some((value, _))) if why.contains(Trouble::NoDevice.see()) => {
+            Some((Sign::Seen, format!("{why}; CUDA_VISIBLE_DEVICES is {value:?}")))
+        }
+        (Some(why), _) if why.contains(Trouble::NoDevice.see()) => None,
+        (Some(_), _) => Some(unseen(machine)),
+        // CUDA ends the list at the first name that it does not know, without a word.
+        (None, Some((value, names))) if driver == "cuda" && names > devices => {
+            let words = format!("CUDA_VISIBLE_DEVICES is {value:?} and names {names}; CUDA shows {devices}");
+            Some((Sign::Possible, words))
+        }
+        (None, _) => None,
+    }
+}
+
+/// Where CUDA came not so far as to count devices.
+fn unseen(machine: &Machine) -> (Sign, String) {
+    let container = if machine.is_container { "this container" } else { "this process" };
+    match (&machine.nvidia_module, machine.device_files.is_empty()) {
+        (Some(_), true) => (
+            Sign::Seen,
+            format!("the kernel has NVIDIA's module, and {container} has no /dev/nvidia* to reach its devices by"),
+        ),
+        (Some(_), false) => (Sign::NotSeen, format!("{container} has {}", machine.device_files.join(" "))),
+        (None, _) => {
+            let words = "the kernel has no module of NVIDIA's: this machine has no GPU, or no driver for it";
+            (Sign::CannotTell, words.to_owned())
+        }
     }
 }
 
@@ -146,5 +185,41 @@ fn not_back(info: &Info) -> (Sign, String) {
     match full.is_empty() {
         true => (Sign::NotSeen, words),
         false => (Sign::Possible, format!("{}; nvidia-smi and fuser -v /dev/nvidia* tell by whom", full.join("; "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(module: Option<&str>, files: &[&str], visible: Option<&str>) -> Machine {
+        Machine {
+            nvidia_module: module.map(str::to_owned),
+            device_files: files.iter().map(|&file| file.to_owned()).collect(),
+            visible_devices: visible.map(str::to_owned),
+            is_container: true,
+            ..Machine::default()
+        }
+    }
+
+    #[test]
+    fn devices_that_are_not_seen_are_told_by_what_the_machine_shows() {
+        let no_device = format!("cuInit: CUDA_ERROR_NO_DEVICE (100); {}", Trouble::NoDevice.see());
+        let files = ["/dev/nvidia0", "/dev/nvidiactl"];
+        for (why, machine, sign, words) in [
+            (Some("no library"), machine(Some("580"), &[], None), Sign::Seen, "this container has no /dev/nvidia*"),
+            (Some("no library"), machine(Some("580"), &files, None), Sign::NotSeen, "has /dev/nvidia0 /dev/nvidiactl"),
+            (Some("no library"), machine(None, &[], None), Sign::CannotTell, "no module of NVIDIA's"),
+            (Some(no_device.as_str()), machine(None, &[], Some("")), Sign::Seen, "CUDA_VISIBLE_DEVICES is \"\""),
+            (None, machine(Some("580"), &files, Some("0,7")), Sign::Possible, "names 2; CUDA shows 1"),
+        ] {
+            let found = super::no_device(why, "cuda", 1, &machine);
+            assert!(
+                found.as_ref().is_some_and(|found| found.0 == sign && found.1.contains(words)),
+                "{found:?}, not {words}"
+            );
+        }
+        assert_eq!(super::no_device(None, "cuda", 2, &machine(None, &[], Some("0,1"))), None);
+        assert_eq!(super::no_device(None, "host", 1, &machine(None, &[], Some("0,1"))), None);
     }
 }

@@ -9,30 +9,32 @@ use crate::machine::Limit;
 use crate::table::{of_heads, right};
 use comfy_table::{ContentArrangement, Table};
 
-/// Prints all of it.
-pub fn print(info: &Info) {
-    println!("stitchpool {} on the {} driver", info.version, info.driver);
+/// All of it.
+pub fn text(info: &Info) -> String {
+    let mut lines = vec![format!("stitchpool {} on the {} driver", info.version, info.driver)];
     if let Some((major, minor)) = info.cuda_version {
-        println!("The driver speaks CUDA {major}.{minor}");
+        lines.push(format!("The driver speaks CUDA {major}.{minor}"));
     }
     if let Some(why) = &info.cuda_unavailable {
-        println!("CUDA is not available: {why}");
+        lines.push(format!("CUDA is not available: {why}"));
     }
-    println!("{}", devices(&info.devices));
-    println!(
-        "What is taken may be another process's, a context's, or the driver's own: the driver does not say. \
-         nvidia-smi --query-compute-apps=pid,used_memory --format=csv does; fuser -v /dev/nvidia* where it shows nothing."
+    lines.push(devices(&info.devices).to_string());
+    lines.push(
+        "What is taken may be another process's, a context's, or the driver's own: the driver does not say. nvidia-smi \
+         --query-compute-apps=pid,used_memory --format=csv does; fuser -v /dev/nvidia* where it shows nothing."
+            .to_owned(),
     );
     if info.devices.len() > 1 {
-        println!("How the device of the row reaches memory of the column's:\n{}", links(&info.links));
+        lines.push(format!("How the device of the row reaches memory of the column's:\n{}", links(&info.links)));
     }
-    println!("{}\n{}\n{}", features(info), troubles(info), machine(info));
+    lines.extend([features(info), troubles(info), machine(info)].map(|table| table.to_string()));
     if let Some(measured) = &info.measured {
-        println!("Microseconds for one handle, here / on an H200:\n{}", by_size(measured));
-        println!("Microseconds whatever the size:\n{}", fixed(measured));
-        println!("10^9 bytes a second, kernels of device 0:\n{}", bandwidth(&measured.bandwidth));
-        println!("{}", differs(info, measured));
+        lines.push(format!("Microseconds for one handle, here / on an H200:\n{}", by_size(measured)));
+        lines.push(format!("Microseconds whatever the size:\n{}", fixed(measured)));
+        lines.push(format!("10^9 bytes a second, kernels of device 0:\n{}", bandwidth(&measured.bandwidth)));
+        lines.push(differs(info, measured));
     }
+    lines.join("\n") + "\n"
 }
 
 fn features(info: &Info) -> Table {
@@ -107,6 +109,10 @@ fn machine(info: &Info) -> Table {
     let mut table = of_heads(&["this machine", ""]);
     table.add_row(["kernel".to_owned(), machine.kernel.clone().unwrap_or_else(unknown)]);
     table.add_row(["NVIDIA's module".to_owned(), machine.nvidia_module.clone().unwrap_or_else(|| "none".to_owned())]);
+    let files = if machine.device_files.is_empty() { "none".to_owned() } else { machine.device_files.join(" ") };
+    table.add_row(["NVIDIA's device files".to_owned(), files]);
+    let visible = machine.visible_devices.as_ref().map_or_else(|| "not set".to_owned(), |value| format!("{value:?}"));
+    table.add_row(["CUDA_VISIBLE_DEVICES".to_owned(), visible]);
     table.add_row(["memory available".to_owned(), machine.available_bytes.map_or_else(unknown, show)]);
     table.add_row(["open files".to_owned(), limit(machine.open_files, |count| count.to_string())]);
     table.add_row(["address space".to_owned(), limit(machine.address_space_bytes, show)]);

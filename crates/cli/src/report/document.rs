@@ -14,13 +14,14 @@ struct Data<'a> {
 const FRAME: &str = include_str!("page/frame.html");
 const STYLE: &str = include_str!("page/style.css");
 /// Each file is a part of one program; they come in this order.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("page/format.js"),
     include_str!("page/unpack.js"),
     include_str!("page/canvas.js"),
     include_str!("page/clock.js"),
     include_str!("page/timeline.js"),
     include_str!("page/calls.js"),
+    include_str!("page/stays.js"),
     include_str!("page/map.js"),
     include_str!("page/histogram.js"),
     include_str!("page/report.js"),

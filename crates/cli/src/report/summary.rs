@@ -13,14 +13,16 @@ pub struct Summary {
     #[serde(flatten)]
     pub figures: Figures,
     /// How much less the pool held at its highest than the recorded allocator at its own; less than 0 if it held
-    /// more. None where the trace does not say, or its sizes were scaled.
+    /// more. None where the trace does not say, its sizes were scaled, or requests were refused: what was not served
+    /// is not saved.
     pub saved_bytes: Option<i64>,
 }
 
 impl Summary {
     /// Of a run.
     pub fn new(figures: Figures) -> Self {
-        let reserved_bytes = figures.peak_reserved_bytes.filter(|_| figures.scale == 1.0);
+        let is_alike = figures.scale == 1.0 && figures.oom + figures.refused == 0;
+        let reserved_bytes = figures.peak_reserved_bytes.filter(|_| is_alike);
         let less = |reserved_bytes| i128::from(reserved_bytes) - i128::from(figures.peak_physical_bytes);
         let saved_bytes = reserved_bytes.and_then(|bytes| i64::try_from(less(bytes)).ok());
         Self { figures, saved_bytes }

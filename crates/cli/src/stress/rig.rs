@@ -1,6 +1,8 @@
 //! What stress runs on: a driver, its faults, a pool, and the streams that all threads share.
 
 use crate::args::StressArgs;
+use crate::bytes;
+use crate::machine;
 use crate::session::Session;
 use crate::work::Lane;
 use anyhow::{Result, bail};
@@ -70,6 +72,9 @@ impl Rig {
                 ..HostConfig::default()
             },
         )?;
+        if session.host.is_some() {
+            demand_memory(host_bytes, args.devices)?;
+        }
         let there = session.driver.devices()?.len();
         if there < usize::from(args.devices) {
             bail!("--devices asks for {}, the driver has {there}: ask for fewer, or use --driver host", args.devices);
@@ -138,6 +143,21 @@ impl Rig {
         };
         (session, left)
     }
+}
+
+/// The host driver's memory is this machine's, and whoever takes too much is ended by the system.
+fn demand_memory(capacity_bytes: u64, devices: u16) -> Result<()> {
+    let most_bytes = machine::available_bytes().unwrap_or(u64::MAX) / 10 * 9;
+    let each_bytes = most_bytes / u64::from(devices);
+    if capacity_bytes > each_bytes {
+        bail!(
+            "{devices} devices of {} would fill more than the {} that this machine has to give: use --capacity {}MiB or less",
+            bytes::show(capacity_bytes),
+            bytes::show(most_bytes),
+            each_bytes / MIB
+        );
+    }
+    Ok(())
 }
 
 fn is_meshed(driver: &dyn Driver, devices: &[DeviceId]) -> Result<bool> {

@@ -8,3 +8,4 @@ mod program;
 mod replay;
 mod report;
 mod stress;
+mod unusable;

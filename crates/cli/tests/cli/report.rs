@@ -175,6 +175,8 @@ fn refused_requests_are_shown_and_make_the_status_1() {
     assert_eq!(said.status, 1, "{said:?}");
     let data = data(&page);
     assert!(!data["runs"][0]["refusals_us"].as_array().unwrap().is_empty());
+    // What was not served is not saved.
+    assert!(data["runs"][0]["figures"]["saved_bytes"].is_null());
     assert!(data["runs"][0]["figures"]["first_refusal"].as_str().unwrap().contains("out of memory"));
 }
 

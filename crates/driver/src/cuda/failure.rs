@@ -25,7 +25,7 @@ pub(super) fn refusal(verb: Verb, call: &'static str, code: CUresult) -> Error {
     let name = code.name().unwrap_or("a code newer than this program");
     let remedy = remedy(verb, kind, code);
     let separator = if remedy.is_empty() { "" } else { "; " };
-    let see = trouble(code).map_or_else(String::new, |trouble| format!("; {}", trouble.see()));
+    let see = trouble(verb, code).map_or_else(String::new, |trouble| format!("; {}", trouble.see()));
     Error::new(verb, kind, format!("{call}: {name} ({}){separator}{remedy}{see}", code.0))
 }
 
@@ -68,9 +68,13 @@ fn kind(verb: Verb, code: CUresult) -> ErrorKind {
 }
 
 /// The usual trouble that only the driver's own code tells of.
-fn trouble(code: CUresult) -> Option<Trouble> {
+fn trouble(verb: Verb, code: CUresult) -> Option<Trouble> {
     match code {
         CUDA_ERROR_NO_DEVICE => Some(Trouble::NoDevice),
+        // So cuInit answers where a device file is missing or closed to this user, or a service does not run yet.
+        CUDA_ERROR_UNKNOWN | CUDA_ERROR_OPERATING_SYSTEM | CUDA_ERROR_SYSTEM_NOT_READY if verb == Verb::Open => {
+            Some(Trouble::NoDevice)
+        }
         CUDA_ERROR_STUB_LIBRARY => Some(Trouble::NoLibrary),
         CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER
         | CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
@@ -93,6 +97,10 @@ fn remedy(verb: Verb, kind: ErrorKind, code: CUresult) -> &'static str {
         (_, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) => {
             "the library and the kernel module are of different versions: restart, or install one version of both"
         }
+        (ErrorKind::Unavailable, CUDA_ERROR_UNKNOWN | CUDA_ERROR_OPERATING_SYSTEM) => {
+            "look whether /dev/nvidia-uvm is there and all of /dev/nvidia* are open to this user (nvidia-smi needs fewer)"
+        }
+        (_, CUDA_ERROR_SYSTEM_NOT_READY) => "GPUs behind an NVSwitch need the service nvidia-fabricmanager: start it",
         (_, CUDA_ERROR_DEVICE_UNAVAILABLE) => "another process holds the device for itself",
         (ErrorKind::Unavailable, _) => "check that the driver runs (nvidia-smi), or use the host driver",
         (ErrorKind::OutOfMemory, _) => "give memory of the device back, or ask for less",
@@ -180,10 +188,18 @@ mod tests {
 
     #[test]
     fn whatever_stops_the_driver_from_opening_makes_it_unavailable() {
-        for code in [CUDA_ERROR_NO_DEVICE, CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_UNKNOWN, CUDA_ERROR_STUB_LIBRARY] {
+        for (code, trouble) in [
+            (CUDA_ERROR_NO_DEVICE, Trouble::NoDevice),
+            (CUDA_ERROR_OPERATING_SYSTEM, Trouble::NoDevice),
+            (CUDA_ERROR_UNKNOWN, Trouble::NoDevice),
+            (CUDA_ERROR_SYSTEM_NOT_READY, Trouble::NoDevice),
+            (CUDA_ERROR_STUB_LIBRARY, Trouble::NoLibrary),
+            (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, Trouble::OldDriver),
+        ] {
             let error = refusal(Verb::Open, "cuInit", code);
             assert_eq!(error.kind, ErrorKind::Unavailable, "{code:?}");
-            assert!(error.detail.contains("; "), "no remedy in {:?}", error.detail);
+            assert!(error.detail.matches("; ").count() >= 2, "no remedy in {:?}", error.detail);
+            assert!(error.detail.ends_with(trouble.see()), "{:?}", error.detail);
         }
     }
 

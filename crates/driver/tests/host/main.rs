@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod clock;
 mod config;
+mod fork;
 mod hand;
 mod limits;
 mod memory;

@@ -37,14 +37,15 @@ class _Options(ctypes.Structure):
         ("handle_bytes_max", ctypes.c_uint64),
         ("wait_max_us", ctypes.c_uint64),
         ("stream_waits", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("is_said", ctypes.c_int32),
     ]
 
 
 _FIGURES = (
     "allocs frees hits misses handles_created handles_released handles_aliased handles_unmapped stale_mappings "
     "stream_waits cpu_waits live_blocks quarantined forced_bytes metadata_bytes physical_bytes live_bytes free_bytes "
-    "pending_bytes stranded_bytes quarantined_bytes"
+    "pending_bytes stranded_bytes quarantined_bytes suspended_bytes backup_bytes pinned_bytes kept_bytes "
+    "evictions evicted_bytes returned_bytes"
 ).split()
 
 
@@ -62,16 +63,16 @@ def install(
     library_path: str | os.PathLike[str] | None = None,
     *,
     limit_bytes: int | None = None,
-    headroom_bytes: int = 0,
+    headroom_bytes: int | None = None,
     handle_bytes_max: int | None = None,
     wait_max_s: float | None = None,
-    stream_waits: bool = True,
+    stream_waits: bool | None = None,
     driver: str = "cuda",
     host_devices: int = 1,
     host_capacity_bytes: int = 0,
     shim_path: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Makes a stitchpool pool the allocator of all that torch puts on a GPU, for the rest of the process.
+    """Makes the pool of the process the allocator of all that torch puts on a GPU, to the process's end.
 
     Call it once, after ``import torch`` or before, but before anything touches the GPU. The first call on a
     machine compiles the shim, which takes some twenty seconds; later ones find it.
@@ -80,8 +81,8 @@ def install(
         The library with the pool's C interface; by default the one of the Python module, so that there is
         one pool in the process.
     limit_bytes, headroom_bytes, handle_bytes_max, wait_max_s, stream_waits
-        The pool's settings, for each device (see ``stitchpool.h``). ``torch.cuda.memory.
-        set_per_process_memory_fraction`` changes the limit later.
+        The pool's settings, for each device (see ``stitchpool.h``), if it is not open yet; it is opened when
+        memory is first asked for. ``torch.cuda.memory.set_per_process_memory_fraction`` changes the limit later.
     driver, host_devices, host_capacity_bytes
         ``"host"`` is memory of this process, for tests without a GPU.
     shim_path
@@ -102,15 +103,17 @@ def install(
             "touches the GPU"
         )
     library = os.fspath(library_path) if library_path is not None else _own_library()
+    said = (limit_bytes, headroom_bytes, handle_bytes_max, wait_max_s, stream_waits)
     options = _Options(
+        is_said=int(driver != "cuda" or any(value is not None for value in said)),
         driver_kind=_DRIVERS[driver],
         host_devices=host_devices,
         host_capacity_bytes=host_capacity_bytes,
         limit_bytes=_ALL if limit_bytes is None else limit_bytes,
-        headroom_bytes=headroom_bytes,
+        headroom_bytes=headroom_bytes or 0,
         handle_bytes_max=handle_bytes_max or 0,
         wait_max_us=0 if wait_max_s is None else max(1, round(wait_max_s * 1e6)),
-        stream_waits=int(stream_waits),
+        stream_waits=int(stream_waits is not False),
     )
     shim = ctypes.CDLL(os.fspath(shim_path) if shim_path is not None else str(build.shim()))
     words = ctypes.create_string_buffer(_WORDS_BYTES)

@@ -22,8 +22,9 @@ class CallChart {
     attachTime(this.sheet, () => ({ ...hand(), hover: (event, us) => this.hover(event, us), redraw: () => this.draw() }));
   }
 
-  set(packed, clock) {
-    this.clock = clock;
+  /** `ofWhom` is said of the calls where it is not plain. */
+  set(packed, clock, ofWhom) {
+    [this.clock, this.ofWhom] = [clock, ofWhom];
     this.bins = packed.bins;
     this.groups = new Map();
     for (const [verb, { bin, calls, cost_us: cost }] of Object.entries(packed.verbs)) {
@@ -85,6 +86,8 @@ class CallChart {
     sheet.mark(clock);
     drawSelection(sheet);
     const total = this.drawn.reduce((sum, bar) => sum + bar.cost, 0);
+    const [{ start, end }] = this.drawn;
+    byId("calls-about").textContent = `A bar is the driver time of ${showTime(end - start)} of the run${this.ofWhom}.`;
     sheet.element.setAttribute("aria-label", `Driver time over the part shown: ${showTime(total)}.`);
   }
 

@@ -21,8 +21,9 @@ const MARGIN = { left: 62, right: 12, top: 8, bottom: 22 };
 
 /** A canvas element and how large it is drawn. */
 class Sheet {
-  constructor(id) {
+  constructor(id, margin = MARGIN) {
     this.element = byId(id);
+    this.margin = margin;
     this.brush = this.element.getContext("2d");
   }
 
@@ -45,7 +46,7 @@ class Sheet {
 
   /** Where the figure is, inside its margins. */
   get box() {
-    const { left, right, top, bottom } = MARGIN;
+    const { left, right, top, bottom } = this.margin;
     return { left, top, width: Math.max(1, this.width - left - right), height: Math.max(1, this.height - top - bottom) };
   }
 
@@ -60,6 +61,17 @@ class Sheet {
       this.brush.fillRect(left, y - 0.5, width, 1);
       this.brush.fillStyle = colours.of("soft");
       this.brush.fillText(show(value), left - 8, y);
+    }
+  }
+
+  /** Names of levels at the right, where a second figure has a scale of its own. */
+  levelsRight(values, most, show) {
+    const { left, top, width, height } = this.box;
+    this.brush.textAlign = "left";
+    this.brush.textBaseline = "middle";
+    this.brush.fillStyle = colours.of("soft");
+    for (const value of values) {
+      this.brush.fillText(show(value), left + width + 8, Math.round(top + height - (value / most) * height) + 0.5);
     }
   }
 
@@ -101,7 +113,7 @@ function niceStep(least) {
 /** Levels from 0 to `most` at steps of a power of two. */
 function byteLevels(most) {
   let step = 1;
-  while (most / step > 5) step *= 2;
+  while (most / step > 6) step *= 2;
   return stepped(most, step);
 }
 

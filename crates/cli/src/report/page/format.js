@@ -18,6 +18,12 @@ function showBytes(bytes, places = 2) {
   return splitBytes(bytes, places).join(" ");
 }
 
+/** Bytes at a level of an axis: no more digits than it has. */
+function showLevel(bytes) {
+  const [value, unit] = splitBytes(bytes);
+  return bytes ? `${trimmed(Number(value), 2)} ${unit}` : "0";
+}
+
 /** A length of time given in microseconds. */
 function showTime(us) {
   if (us < 1000) return `${trimmed(us, 1)} µs`;

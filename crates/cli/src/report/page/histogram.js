@@ -2,7 +2,7 @@
 
 class Histogram {
   constructor(id, show) {
-    this.sheet = new Sheet(id);
+    this.sheet = new Sheet(id, { ...MARGIN, right: 62 });
     this.show = show;
     this.sheet.element.addEventListener("pointermove", (event) => this.hover(event));
     this.sheet.element.addEventListener("pointerleave", () => tip.hide());
@@ -22,6 +22,7 @@ class Histogram {
     const most = Math.max(...bins.map((bin) => bin.blocks)) * 1.05;
     const mostBytes = Math.max(1, ...bins.map((bin) => bin.bytes)) * 1.05;
     sheet.levels(stepped(most, Math.ceil(niceStep(most / 4))), most, showCount);
+    sheet.levelsRight(byteLevels(mostBytes), mostBytes, showLevel);
     const { left, top, width, height } = sheet.box;
     const wide = width / bins.length;
     const every = Math.ceil(64 / wide);

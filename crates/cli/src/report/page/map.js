@@ -1,121 +1,19 @@
-// Where memory stood: stays of handles at addresses, drawn over time and at one moment, by address or by handle.
+// Maps of where memory stood: over time and at one moment, in the order of addresses or of handles.
 
-const NOWHERE = 0xffffffff;
-const CURRENT = 0;
-const STALE = 1;
-const HOLE = 2;
-const LOST = 3;
-const IDLE = 4;
 const ROWS = 240;
-
-/** What a granule can be, in the order of the legend: colour and words. */
-const KINDS = [
-  ["live", "live"],
-  ["free", "free, mapped"],
-  ["pending", "freed, another stream may use it"],
-  ["stale", "alias left behind by a move"],
-  ["idle", "idle handle"],
-  ["hole", "hole"],
-  ["lost", "lost"],
-];
-const KIND_OF_STATE = { [STALE]: 3, [HOLE]: 5, [LOST]: 6, [IDLE]: 4 };
-
-/** All stays of a run. */
-class Stays {
-  /** `ordinals` are the trace's own numbers of the devices. */
-  constructor(packed, ordinals) {
-    this.ordinals = ordinals;
-    this.granuleBytes = packed.granule_bytes;
-    this.times = packed.times_us;
-    this.runs = packed.runs;
-    this.handleDevice = unpack(Uint16Array, packed.handle_device);
-    this.handleGranules = unpack(Uint32Array, packed.handle_granules);
-    for (const name of ["place", "granules", "handle"]) this[name] = unpack(Uint32Array, packed[name]);
-    for (const name of ["first", "last"]) this[name] = unpack(Uint16Array, packed[name]);
-    for (const name of ["state", "live"]) this[name] = unpack(Uint8Array, packed[name]);
-    this.count = this.place.length;
-    // Where the shares of each stay begin, less its first survey.
-    this.shares = new Int32Array(this.count);
-    let begin = 0;
-    for (let stay = 0; stay < this.count; stay += 1) {
-      this.shares[stay] = begin - this.first[stay];
-      begin += this.last[stay] - this.first[stay] + 1;
-    }
-    this.pending = new Uint8Array(this.live.length);
-    const pending = unpack(Uint8Array, packed.pending);
-    unpack(Uint32Array, packed.pending_at).forEach((at, index) => (this.pending[at] = pending[index]));
-    this.addressGranules = this.runs.reduce((sum, [, granules]) => sum + granules, 0);
-    this.orderHandles();
-  }
-
-  /** Handles one behind the other: by device, then by first sight. */
-  orderHandles() {
-    const order = [...this.handleDevice.keys()].sort((one, other) => this.handleDevice[one] - this.handleDevice[other] || one - other);
-    this.handlePlace = new Uint32Array(order.length);
-    this.handleTotal = 0;
-    this.devices = [];
-    for (const handle of order) {
-      const name = this.deviceName(handle);
-      if (this.devices.at(-1)?.name !== name) this.devices.push({ name, place: this.handleTotal });
-      this.handlePlace[handle] = this.handleTotal;
-      this.handleTotal += this.handleGranules[handle];
-    }
-  }
-
-  deviceName(handle) {
-    const device = this.handleDevice[handle];
-    return `device ${this.ordinals[device] ?? device}`;
-  }
-
-  /** The stays that a survey saw. */
-  at(survey) {
-    const found = [];
-    for (let stay = 0; stay < this.count; stay += 1) {
-      if (this.first[stay] <= survey && survey <= this.last[stay]) found.push(stay);
-    }
-    return found;
-  }
-
-  /** Live and pending parts of a stay at a survey. */
-  share(stay, survey) {
-    const at = this.shares[stay] + survey;
-    return [this.live[at] / 255, this.pending[at] / 255];
-  }
-
-  /** How much of a stay is of each kind. */
-  mix(stay, survey) {
-    const kinds = [0, 0, 0, 0, 0, 0, 0];
-    if (this.state[stay] !== CURRENT) {
-      kinds[KIND_OF_STATE[this.state[stay]]] = 1;
-    } else {
-      const [live, pending] = this.share(stay, survey);
-      kinds[0] = live;
-      kinds[1] = Math.max(0, 1 - live - pending);
-      kinds[2] = pending;
-    }
-    return kinds;
-  }
-
-  /** The address of a place. */
-  address(place) {
-    let rest = place;
-    for (const [start, granules] of this.runs) {
-      if (rest < granules) return `0x${(BigInt(start) + BigInt(rest) * BigInt(this.granuleBytes)).toString(16)}`;
-      rest -= granules;
-    }
-    return "nowhere";
-  }
-}
 
 /** One of the two orders that granules are drawn in. */
 const ORDERS = {
   address: {
-    total: (stays) => stays.addressGranules,
+    part: (stays) => [0, Math.max(1, stays.addressGranules)],
     place: (stays, stay) => stays.place[stay],
     has: (stays, stay) => stays.place[stay] !== NOWHERE,
   },
   chunk: {
-    total: (stays) => stays.handleTotal,
+    part: (stays, device) => {
+      const one = stays.devices.find((known) => known.device === device);
+      return one ? [one.place, one.granules] : [0, Math.max(1, stays.handleTotal)];
+    },
     place: (stays, stay) => stays.handlePlace[stays.handle[stay]],
     has: (stays, stay) => stays.state[stay] === CURRENT || stays.state[stay] === IDLE,
   },
@@ -137,42 +35,55 @@ class MemoryMap {
     });
   }
 
-  set(stays, clock) {
-    [this.stays, this.clock] = [stays, clock];
-    this.total = Math.max(1, this.order.total(stays));
+  /** Shows stays in some colours; of one device only, or with null of all. */
+  set(stays, clock, { colouring, device }) {
+    [this.stays, this.clock, this.colouring, this.device] = [stays, clock, colouring, device];
+    [this.first, this.total] = this.order.part(stays, device);
     this.rows = Math.min(ROWS, this.total);
     this.image = null;
     this.overTime.selection = null;
     this.weigh();
-    this.kinds = KINDS.map((_, kind) => this.has(kind));
+    this.shown = colouring.shades.map((_, shade) => this.weights[shade].some((part) => part > 0));
   }
 
-  /** How much of each row is of each kind, at each survey. */
+  /** Whether a stay is on the map. */
+  has(stay) {
+    return this.order.has(this.stays, stay) && (this.device === null || this.stays.deviceOf(stay) === this.device);
+  }
+
+  place(stay) {
+    return this.order.place(this.stays, stay) - this.first;
+  }
+
+  mix(stay, survey) {
+    return this.colouring.mix(this.stays, stay, survey);
+  }
+
+  /** How much of each row is of each shade, at each survey. */
   weigh() {
     const { stays, rows, total } = this;
     const surveys = stays.times.length;
-    this.weights = KINDS.map(() => new Float32Array(surveys * rows));
+    this.weights = this.colouring.shades.map(() => new Float32Array(surveys * rows));
     const perRow = total / rows;
     for (let stay = 0; stay < stays.count; stay += 1) {
-      if (!this.order.has(stays, stay)) continue;
-      const start = this.order.place(stays, stay);
+      if (!this.has(stay)) continue;
+      const start = this.place(stay);
       const end = start + stays.granules[stay];
       const [from, to] = [Math.floor(start / perRow), Math.min(rows - 1, Math.floor((end - 1e-6) / perRow))];
       for (let survey = stays.first[stay]; survey <= stays.last[stay]; survey += 1) {
-        const mix = stays.mix(stay, survey);
+        const mix = this.mix(stay, survey);
         for (let row = from; row <= to; row += 1) {
           const part = (Math.min(end, (row + 1) * perRow) - Math.max(start, row * perRow)) / perRow;
-          for (let kind = 0; kind < mix.length; kind += 1) {
-            if (mix[kind]) this.weights[kind][survey * rows + row] += mix[kind] * part;
+          for (let shade = 0; shade < mix.length; shade += 1) {
+            if (mix[shade]) this.weights[shade][survey * rows + row] += mix[shade] * part;
           }
         }
       }
     }
   }
 
-  /** Whether any granule was ever of a kind. */
-  has(kind) {
-    return this.weights[kind].some((part) => part > 0);
+  palette() {
+    return this.colouring.shades.map(([colour]) => colours.parts(colour));
   }
 
   /** The map over time as an image, a column a survey. */
@@ -180,14 +91,14 @@ class MemoryMap {
     const { rows, stays } = this;
     const surveys = stays.times.length;
     const image = new ImageData(surveys, rows);
-    const palette = KINDS.map(([colour]) => colours.parts(colour));
+    const palette = this.palette();
     const ground = colours.parts("well");
     for (let survey = 0; survey < surveys; survey += 1) {
       for (let row = 0; row < rows; row += 1) {
         let rest = 1;
         const mixed = [0, 0, 0];
-        palette.forEach((colour, kind) => {
-          const part = this.weights[kind][survey * rows + row];
+        palette.forEach((colour, shade) => {
+          const part = this.weights[shade][survey * rows + row];
           rest -= part;
           for (let channel = 0; channel < 3; channel += 1) mixed[channel] += colour[channel] * part;
         });
@@ -222,7 +133,7 @@ class MemoryMap {
     });
     brush.restore();
     this.axis();
-    if (this.name === "chunk") this.devices();
+    if (this.name === "chunk" && this.device === null) this.devices();
     sheet.moments(clock);
     sheet.mark(clock);
     drawSelection(sheet);
@@ -238,7 +149,7 @@ class MemoryMap {
     sheet.brush.fillStyle = colours.of("soft");
     for (const value of byteLevels(bytes)) {
       const y = top + (value / bytes) * height;
-      sheet.brush.fillText(value ? showBytes(value, 0) : "0", left - 8, Math.min(Math.max(y, top + 6), top + height - 4));
+      sheet.brush.fillText(showLevel(value), left - 8, Math.min(Math.max(y, top + 6), top + height - 4));
     }
   }
 
@@ -247,13 +158,18 @@ class MemoryMap {
     const { overTime: sheet, stays, total } = this;
     if (stays.devices.length < 2) return;
     const { left, top, width, height } = sheet.box;
-    sheet.brush.textAlign = "right";
-    sheet.brush.textBaseline = "top";
-    sheet.brush.fillStyle = colours.of("ink");
+    sheet.brush.textAlign = "left";
+    sheet.brush.textBaseline = "middle";
     for (const { name, place } of stays.devices) {
       const y = Math.round(top + (place / total) * height);
+      sheet.brush.fillStyle = colours.of("ink");
       if (place) sheet.brush.fillRect(left, y, width, 1);
-      sheet.brush.fillText(name, left + width - 6, y + 4);
+      // On a ground of its own: the map may have any colour there.
+      const wide = sheet.brush.measureText(name).width + 12;
+      sheet.brush.fillStyle = colours.of("sheet");
+      sheet.brush.fillRect(left + width - wide, y + 1, wide, 18);
+      sheet.brush.fillStyle = colours.of("ink");
+      sheet.brush.fillText(name, left + width - wide + 6, y + 10.5);
     }
   }
 
@@ -262,9 +178,9 @@ class MemoryMap {
     const { top, height } = sheet.box;
     const survey = surveyAt(stays.times, us);
     const row = Math.min(rows - 1, Math.max(0, Math.floor(((y - top) / height) * rows)));
-    const parts = KINDS.map(([, name], kind) => [name, this.weights[kind][survey * rows + row]]).filter(([, part]) => part > 0.0005);
+    const parts = this.colouring.shades.map(([, name], shade) => [name, this.weights[shade][survey * rows + row]]).filter(([, part]) => part > 0.0005);
     const first = Math.floor((row * this.total) / rows);
-    const where = this.name === "address" ? stays.address(first) : `chunk bytes from ${showBytes(first * stays.granuleBytes)}`;
+    const where = this.name === "address" ? stays.address(first) : `chunks from ${showBytes(first * stays.granuleBytes)} on`;
     const lines = parts.map(([name, part]) => [name, showShare(part)]);
     tip.show(event, `${showMoment(stays.times[survey], 1000)}, ${where}`, lines.length ? lines : [["nothing stands there", ""]]);
   }
@@ -274,29 +190,30 @@ class MemoryMap {
     const { now: sheet, stays, total } = this;
     const width = sheet.element.clientWidth;
     if (!width) return;
-    this.cell = Math.max(2, Math.min(12, Math.sqrt((width * 300) / total)));
+    // Whole pixels of the screen, so that no line is blurred into the next.
+    const scale = window.devicePixelRatio || 1;
+    this.cell = Math.max(2, Math.min(12, Math.floor(Math.sqrt((width * 300) / total) * scale) / scale));
     this.columns = Math.max(1, Math.floor(width / this.cell));
-    this.cell = width / this.columns;
     const lines = Math.ceil(total / this.columns);
     sheet.element.style.height = `${Math.ceil(lines * this.cell)}px`;
     if (!sheet.clear()) return;
-    this.placed = stays.at(survey).filter((stay) => this.order.has(stays, stay));
-    this.placed.sort((one, other) => this.order.place(stays, one) - this.order.place(stays, other));
+    this.placed = stays.at(survey).filter((stay) => this.has(stay));
+    this.placed.sort((one, other) => this.place(one) - this.place(other));
     this.survey = survey;
     sheet.brush.fillStyle = colours.of("well");
     this.stretch(0, total, 0);
-    const palette = KINDS.map(([colour]) => colours.parts(colour));
+    const palette = this.palette();
     for (const stay of this.placed) {
-      const mix = stays.mix(stay, survey);
-      const channel = (index) => Math.round(mix.reduce((sum, part, kind) => sum + part * palette[kind][index], 0));
+      const mix = this.mix(stay, survey);
+      const channel = (index) => Math.round(mix.reduce((sum, part, shade) => sum + part * palette[shade][index], 0));
       sheet.brush.fillStyle = `rgb(${channel(0)}, ${channel(1)}, ${channel(2)})`;
-      this.stretch(this.order.place(stays, stay), stays.granules[stay], this.cell >= 5 ? 0.75 : 0);
+      this.stretch(this.place(stay), stays.granules[stay], this.cell >= 5 ? 1 : 0);
     }
     if (this.name === "chunk") this.drawAliased(survey);
     if (marked !== NOWHERE) {
       sheet.brush.fillStyle = colours.of("ink");
       for (const stay of this.placed.filter((stay) => stays.handle[stay] === marked)) {
-        this.stretch(this.order.place(stays, stay), stays.granules[stay], 0);
+        this.stretch(this.place(stay), stays.granules[stay], 0);
       }
     }
     this.describe(survey);
@@ -306,8 +223,9 @@ class MemoryMap {
   drawAliased(survey) {
     const { stays } = this;
     this.now.brush.fillStyle = colours.of("stale");
-    for (const stay of stays.at(survey).filter((stay) => stays.state[stay] === STALE)) {
-      this.stretch(stays.handlePlace[stays.handle[stay]], stays.granules[stay], this.cell >= 5 ? 0.75 : 0, 0.4);
+    const isLeft = (stay) => stays.state[stay] === STALE && (this.device === null || stays.deviceOf(stay) === this.device);
+    for (const stay of stays.at(survey).filter(isLeft)) {
+      this.stretch(this.place(stay), stays.granules[stay], this.cell >= 5 ? 1 : 0, 0.4);
     }
   }
 
@@ -315,7 +233,7 @@ class MemoryMap {
   stretch(start, granules, gap, part = 1) {
     const { cell, columns } = this;
     const tall = cell - (cell >= 4 ? 1 : 0);
-    const low = tall * (1 - part);
+    const low = Math.floor(tall * (1 - part));
     let at = start;
     const end = start + granules;
     while (at < end) {
@@ -328,14 +246,20 @@ class MemoryMap {
   }
 
   describe(survey) {
-    const sums = KINDS.map(() => 0);
-    for (const stay of this.placed) {
-      this.stays.mix(stay, survey).forEach((part, kind) => (sums[kind] += part * this.stays.granules[stay] * this.stays.granuleBytes));
-    }
-    this.sums = sums;
-    const said = KINDS.map(([, name], kind) => [name, sums[kind]]).filter(([, bytes]) => bytes > 0);
+    this.sums = this.sum(this.colouring, survey);
+    const said = this.colouring.shades.map(([, name], shade) => [name, this.sums[shade]]).filter(([, bytes]) => bytes > 0);
     const words = said.map(([name, bytes]) => `${name} ${showBytes(bytes)}`).join(", ") || "nothing";
     this.now.element.setAttribute("aria-label", `By ${this.name} at ${showMoment(this.stays.times[survey], 1000)}: ${words}.`);
+  }
+
+  /** The bytes of each shade at the moment that is drawn. */
+  sum(colouring, survey) {
+    const sums = colouring.shades.map(() => 0);
+    for (const stay of this.placed) {
+      const bytes = this.stays.granules[stay] * this.stays.granuleBytes;
+      colouring.mix(this.stays, stay, survey).forEach((part, shade) => (sums[shade] += part * bytes));
+    }
+    return sums;
   }
 
   /** The stay at a place, if one is there. */
@@ -343,12 +267,12 @@ class MemoryMap {
     let [low, high] = [0, this.placed.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if (this.order.place(this.stays, this.placed[middle]) <= place) low = middle + 1;
+      if (this.place(this.placed[middle]) <= place) low = middle + 1;
       else high = middle;
     }
     const stay = this.placed[low - 1];
     if (stay === undefined) return null;
-    return place < this.order.place(this.stays, stay) + this.stays.granules[stay] ? stay : null;
+    return place < this.place(stay) + this.stays.granules[stay] ? stay : null;
   }
 
   hoverNow(event) {
@@ -364,27 +288,16 @@ class MemoryMap {
     }
     const handle = stays.handle[stay];
     this.highlight(handle);
-    const lines = stays.mix(stay, survey).map((part, kind) => [KINDS[kind][1], showShare(part)]);
-    const known = lines.filter((_, kind) => stays.mix(stay, survey)[kind] > 0);
+    const parts = BY_USE.mix(stays, stay, survey);
+    const known = KINDS.map(([, name], kind) => [name, showShare(parts[kind])]).filter((_, kind) => parts[kind] > 0);
     if (handle === NOWHERE) {
       known.push(["length", showBytes(stays.granules[stay] * stays.granuleBytes, 0)]);
       return tip.show(event, stays.address(stays.place[stay]), known);
     }
-    if (stays.devices.length > 1) known.push(["of", stays.deviceName(handle)]);
+    if (stays.devices.length > 1) known.push(["of", stays.deviceName(stays.deviceOf(stay))]);
     for (const other of stays.at(survey).filter((other) => stays.handle[other] === handle && stays.place[other] !== NOWHERE)) {
       known.push([stays.state[other] === STALE ? "left behind at" : "stands at", stays.address(stays.place[other])]);
     }
     tip.show(event, `Chunk ${handle + 1}, ${showBytes(stays.handleGranules[handle] * stays.granuleBytes, 0)}`, known);
   }
-}
-
-/** The survey that tells of a time: the last one before it. */
-function surveyAt(times, us) {
-  let [low, high] = [0, times.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] <= us) low = middle + 1;
-    else high = middle;
-  }
-  return Math.max(0, low - 1);
 }

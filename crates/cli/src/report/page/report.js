@@ -24,7 +24,10 @@ class Report {
     byId("zoom-out").addEventListener("click", () => this.clock.zoom(2));
     byId("zoom-all").addEventListener("click", () => this.clock.view(0, Infinity));
     byId("moment").addEventListener("input", (event) => this.show(Number(event.target.value)));
-    byId("device").addEventListener("change", () => this.chooseDevice());
+    for (const choice of [byId("device"), byId("map-device")]) {
+      choice.addEventListener("change", () => this.chooseDevice(choice.value));
+    }
+    byId("map-colour").addEventListener("change", () => this.setMaps());
     byId("play").addEventListener("click", () => this.play(!this.timer));
     byId("theme").addEventListener("click", () => this.nextTheme());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour());
@@ -55,17 +58,16 @@ class Report {
     });
     this.clock = new Clock(figures.duration_us * figures.repeat, () => this.redraw());
     this.stays = new Stays(map, this.run.devices.map(({ ordinal }) => ordinal));
-    this.calls.set(calls, this.clock);
-    this.maps.forEach((memory) => memory.set(this.stays, this.clock));
+    this.colourings = { use: BY_USE, device: new ByDevice(this.stays) };
+    this.calls.set(calls, this.clock, this.run.devices.length > 1 ? ", of all devices together" : "");
     this.histograms[0].set(histograms.sizes, "Sizes");
     this.histograms[1].set(histograms.lifetimes, "Lifetimes");
     this.devices();
     fillFigures(this.run);
     fillVerbs(figures.verbs);
     fillStalls(calls.stalls, (us) => this.visit(us));
-    fillAbout(this.run, this.stays);
     byId("moment").max = this.stays.times.length - 1;
-    this.chooseDevice();
+    this.chooseDevice(byId("device").value);
     this.show(this.fullest());
     document.title = `${fileName(figures.trace)}: stitchpool report`;
   }
@@ -84,16 +86,27 @@ class Report {
 
   devices() {
     const { devices, total } = this.run;
-    const choices = devices.map((device, index) => element("option", { value: index }, `device ${device.ordinal}`));
-    byId("device").replaceChildren(...(total ? [element("option", { value: "all" }, "all devices")] : []), ...choices);
-    byId("device-choice").hidden = devices.length < 2;
+    const choices = () => devices.map((device, index) => element("option", { value: index }, `device ${device.ordinal}`));
+    const all = () => (total ? [element("option", { value: "all" }, "all devices")] : []);
+    ["device", "map-device"].forEach((id) => byId(id).replaceChildren(...all(), ...choices()));
+    ["device-choice", "map-choice"].forEach((id) => (byId(id).hidden = devices.length < 2));
+    byId("map-colour").value = "use";
   }
 
-  chooseDevice() {
-    const chosen = byId("device").value;
+  /** Shows one device's curves and memory, or with "all" everybody's. */
+  chooseDevice(chosen) {
+    byId("device").value = byId("map-device").value = chosen;
     const curves = unpackCurves(chosen === "all" ? this.run.total : this.run.devices[Number(chosen)]);
     const names = { live: "live", physical: "held by stitchpool", reserved: `held by ${recorderName(this.run)}` };
-    this.timeline.set(curves, this.clock, names);
+    this.timeline.set(curves, this.clock, names, this.run.refusals_us);
+    this.setMaps();
+  }
+
+  setMaps() {
+    const chosen = byId("map-device").value;
+    const device = chosen === "all" || this.run.devices.length < 2 ? null : Number(chosen);
+    this.maps.forEach((map) => map.set(this.stays, this.clock, { colouring: this.colourings[byId("map-colour").value], device }));
+    fillAbout(this.run, this.stays, device);
     this.redraw();
   }
 
@@ -173,11 +186,12 @@ class Report {
   /** The moment in words. */
   tell() {
     const [address, chunk] = this.maps;
-    const said = [["live", address.sums[0]], ["free", address.sums[1]]];
-    byId("moment-text").textContent = [showMoment(this.clock.moment, 1000), ...said.map(([name, bytes]) => `${name} ${showBytes(bytes)}`)].join(" · ");
-    const value = (kind) => showBytes(kind === KIND_OF_STATE[IDLE] ? chunk.sums[kind] : address.sums[kind]);
-    const entries = KINDS.map(([colour, name], kind) => [colour, name, value(kind)]);
-    fillLegend("map-legend", entries.filter((_, kind) => address.kinds[kind] || chunk.kinds[kind]));
+    const [live, free] = address.sum(BY_USE, this.survey);
+    byId("moment-text").textContent = `${showMoment(this.clock.moment, 1000)} · live ${showBytes(live)} · free ${showBytes(free)}`;
+    // What has no address is in one map only, and so is what has no chunk of its own there.
+    const value = (shade) => showBytes(Math.max(address.sums[shade], chunk.sums[shade]));
+    const entries = address.colouring.shades.map(([colour, name], shade) => [colour, name, value(shade)]);
+    fillLegend("map-legend", entries.filter((_, shade) => address.shown[shade] || chunk.shown[shade]));
   }
 }
 
@@ -208,15 +222,17 @@ function fillFigures(run) {
     figures.driver === "cuda" ? "on the GPU" : "on the host driver, calls priced as on an H200",
   ];
   byId("run-about").textContent = told.join(" · ");
-  const held = figures.saved_bytes === null ? null : figures.peak_reserved_bytes;
+  const held = figures.scale === 1 ? figures.peak_reserved_bytes : null;
   const missing = ["–", ""];
-  const saved = held === null ? missing : splitBytes(figures.saved_bytes);
+  const isCut = figures.oom + figures.refused > 0;
+  const saved = figures.saved_bytes === null ? missing : splitBytes(figures.saved_bytes);
+  const savedShare = figures.saved_bytes === null ? "" : `${showShare(figures.saved_bytes / held)} of what it held`;
   byId("headline").replaceChildren(
     ...[
-      ["live", "Live, at most", splitBytes(figures.peak_live_bytes), "what the program used"],
+      ["live", "Live, at most", splitBytes(figures.peak_live_bytes), figures.devices > 1 ? "each device's highest, added up" : "what the program used"],
       ["other", `Held by ${recorderName(run)}`, held === null ? missing : splitBytes(held), held === null ? "not recorded" : `${figures.reserved_ratio.toFixed(3)} × its live bytes`],
       ["pool", "Held by stitchpool", splitBytes(figures.peak_physical_bytes), `${showBytes(figures.peak_physical_bytes - figures.peak_live_bytes)} more than live`],
-      ["saved", "Saved", saved, held ? `${showShare(figures.saved_bytes / held)} of what it held` : ""],
+      ["saved", "Saved", saved, isCut ? "requests were refused" : savedShare],
       ["ratio", "Held / live", [figures.ratio.toFixed(4), ""], figures.devices > 1 ? "of the worst device" : "1 is perfect"],
     ].map(figure),
   );
@@ -236,7 +252,7 @@ function fillFigures(run) {
 function fillCost(figures) {
   const hits = showShare(figures.hits / Math.max(1, figures.allocs), 2);
   const pairs = [
-    ["Driver time", `${showTime(figures.driver_us)}, ${showTime(figures.driver_us_second_half)} of it in the second half`],
+    ["Driver time", `${showTime(figures.driver_us)} (${showShare(figures.driver_us / Math.max(1, figures.duration_us * figures.repeat))} of the run), ${showTime(figures.driver_us_second_half)} of it in the second half`],
     ["Longest wait for a block", showTime(figures.largest_stall_us)],
     ["A pair", `${figures.ns_per_pair.toFixed(0)} ns, warm ${figures.ns_per_pair_warm.toFixed(0)} ns`],
     ["Without a driver call", hits],
@@ -259,10 +275,15 @@ function fillTable(figures) {
   byId("all").tBodies[0].replaceChildren(...rows);
 }
 
-function fillAbout(run, stays) {
+/** What the figures show; `device` is the one whose memory the maps show, or null for all. */
+function fillAbout(run, stays, device) {
   const granule = showBytes(stays.granuleBytes, 0);
-  byId("address-about").textContent = `All addresses that were ever in use, ${showBytes(stays.addressGranules * stays.granuleBytes)} of them, first one at the top. Below, the moment: each square is ${granule}.`;
-  byId("chunk-about").textContent = `All ${showCount(stays.handleGranules.length)} chunks (physical handles) that were ever created, oldest at the top${run.devices.length > 1 ? ", by device" : ""}. A blank one is not yet created, or was released. Point at one to see where it stands.`;
+  const only = device === null ? "" : ` Memory of other devices than ${stays.deviceName(device)} is left out.`;
+  const chunks = device === null ? stays.handleDevice.length : stays.handleDevice.filter((of) => of === device).length;
+  const ofWhom = device === null ? "" : ` of ${stays.deviceName(device)}`;
+  byId("address-about").textContent = `All addresses that were ever in use, ${showBytes(stays.addressGranules * stays.granuleBytes)} of them, first one at the top. Below, the moment: each square is ${granule}.${only}`;
+  const order = device === null && run.devices.length > 1 ? ", device by device" : "";
+  byId("chunk-about").textContent = `All ${showCount(chunks)} chunks (physical handles)${ofWhom} that were ever created, oldest at the top${order}. A blank one is not yet created, or was released; one with a violet lower edge still stands at the address that it was moved from. Point at one to see where.`;
   fillLegend("calls-legend", [...VERBS.map(([name, colour]) => [colour, name]), ["verb-6", "events and others"]]);
   fillLegend("block-legend", [["live", "blocks"], ["idle", "bytes asked for"]]);
   byId("blocks-about").textContent = `By powers of two. ${showCount(run.histograms.still_live)} blocks were still live at the end and have no lifetime.`;

@@ -12,9 +12,9 @@ class Timeline {
     attachTime(this.sheet, () => ({ ...hand(), hover: (event, us) => this.hover(event, us), redraw: () => this.draw() }));
   }
 
-  /** `names` gives each curve's name. */
-  set(curves, clock, names) {
-    [this.curves, this.clock, this.names] = [curves, clock, names];
+  /** `names` gives each curve's name, `refusals` the times of refused requests. */
+  set(curves, clock, names, refusals) {
+    [this.curves, this.clock, this.names, this.refusals] = [curves, clock, names, refusals];
     this.shown = CURVES.filter(({ key }) => curves[key]);
     this.most = Math.max(1, ...this.shown.map(({ key }) => curves[key].peak)) * 1.04;
     this.sheet.selection = null;
@@ -30,7 +30,7 @@ class Timeline {
   draw() {
     const { sheet, clock } = this;
     if (!sheet.clear()) return;
-    sheet.levels(byteLevels(this.most), this.most, (bytes) => showBytes(bytes, bytes < this.most / 8 && bytes ? 1 : 0));
+    sheet.levels(byteLevels(this.most), this.most, showLevel);
     const { left, top, width, height } = sheet.box;
     const y = (bytes) => top + height - (bytes / this.most) * height;
     for (const { key, colour } of this.shown) {
@@ -41,6 +41,7 @@ class Timeline {
       if (key !== "physical") this.fill(columns, y, colour, key === "live" ? [0.22, 0.5] : [0.07, 0]);
       this.stroke(columns, y, colour);
     }
+    this.refused();
     sheet.moments(clock);
     sheet.mark(clock);
     drawSelection(sheet);
@@ -48,6 +49,16 @@ class Timeline {
     const peaks = this.shown.map(({ key }) => `${this.names[key]} ${showBytes(this.curves[key].peak)}`);
     const part = clock.isWhole ? "the whole run" : `${showTime(clock.start)} to ${showTime(clock.end)}`;
     sheet.element.setAttribute("aria-label", `Bytes over time, ${part}. At most: ${peaks.join(", ")}.`);
+  }
+
+  /** Marks along the top where requests were refused. */
+  refused() {
+    const { brush } = this.sheet;
+    const { left, top, width } = this.sheet.box;
+    brush.fillStyle = colours.of("lost");
+    for (const share of this.refusals.map((us) => this.clock.share(us)).filter((share) => share >= 0 && share <= 1)) {
+      brush.fillRect(Math.round(left + share * width) - 1, top, 2, 7);
+    }
   }
 
   /** Fills below the highest values, and more below the lowest. */
@@ -89,7 +100,8 @@ class Timeline {
   legend() {
     const { clock } = this;
     const value = (key) => showBytes(this.between(key, clock.moment, clock.moment)[1]);
-    fillLegend("memory-legend", this.shown.toReversed().map(({ key, colour }) => [colour, this.names[key], value(key), key !== "live"]));
+    const curves = this.shown.toReversed().map(({ key, colour }) => [colour, this.names[key], value(key), key !== "live"]);
+    fillLegend("memory-legend", [...curves, ...(this.refusals.length ? [["lost", "request refused"]] : [])]);
   }
 
   hover(event, us) {
@@ -99,6 +111,8 @@ class Timeline {
       const [low, high] = this.between(key, Math.max(0, us - half), us + half);
       return [this.names[key], low === high ? showBytes(high) : `${showBytes(low)} – ${showBytes(high)}`];
     };
-    tip.show(event, showMoment(us, half * 2), this.shown.map(line));
+    const refused = this.refusals.filter((at) => Math.abs(at - us) <= half * 5).length;
+    const lines = this.shown.map(line);
+    tip.show(event, showMoment(us, half * 2), refused ? [...lines, ["refused", showCount(refused)]] : lines);
   }
 }

@@ -8,10 +8,12 @@
   use(stitchpool_version)                \
   use(stitchpool_last_error)             \
   use(stitchpool_status_name)            \
-  use(stitchpool_driver_open)            \
   use(stitchpool_driver_stream_create)   \
   use(stitchpool_settings_default)       \
-  use(stitchpool_pool_create)            \
+  use(stitchpool_torch_configure)        \
+  use(stitchpool_torch_pool)             \
+  use(stitchpool_torch_alloc)            \
+  use(stitchpool_pool_driver)            \
   use(stitchpool_limit_set)              \
   use(stitchpool_peaks_reset)            \
   use(stitchpool_trim)                   \
@@ -20,6 +22,12 @@
   use(stitchpool_alloc_raw)              \
   use(stitchpool_free)                   \
   use(stitchpool_record_use_raw)         \
+  use(stitchpool_stream_register)        \
+  use(stitchpool_arena)                  \
+  use(stitchpool_arena_dissolve)         \
+  use(stitchpool_capture_begin)          \
+  use(stitchpool_capture_end)            \
+  use(stitchpool_graph_release)          \
   use(stitchpool_on_shortage)            \
   use(stitchpool_pool_stats)             \
   use(stitchpool_pool_device_stats)      \

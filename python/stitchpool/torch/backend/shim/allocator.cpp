@@ -56,7 +56,7 @@ void Allocator::init(int device_count) {
     devices_.push_back(std::make_unique<PerDevice>(backing_, static_cast<c10::DeviceIndex>(device)));
   }
   try {
-    backing_.open(device_count, [this] { return relieve(); });
+    backing_.open([this] { return relieve(); });
   } catch (...) {
     devices_.clear();
     throw;

@@ -4,8 +4,11 @@
 
 namespace stitchpool {
 
-Backing::Backing(const char* library_path, const Options& options)
-    : abi_(Abi::of(library_path)), options_(options) {}
+Backing::Backing(const char* library_path, const Options& options) : abi_(Abi::of(library_path)) {
+  if (options.is_said) {
+    configure(options);
+  }
+}
 
 void Backing::check(stitchpool_status status, const char* what) const {
   TORCH_CHECK(
@@ -13,35 +16,33 @@ void Backing::check(stitchpool_status status, const char* what) const {
       abi_.stitchpool_status_name(status), ")");
 }
 
-void Backing::open(int device_count, std::function<bool()> relief) {
-  if (is_open()) {
-    return;
-  }
-  stitchpool_driver_options wanted = options_.driver;
-  wanted.struct_size = sizeof wanted;
-  check(abi_.stitchpool_driver_open(&wanted, &driver_), "the driver cannot be opened");
-  std::vector<int32_t> devices;
-  for (int device = 0; device < device_count; ++device) {
-    devices.push_back(device);
-  }
+void Backing::configure(const Options& options) {
+  stitchpool_driver_options driver = options.driver;
+  driver.struct_size = sizeof driver;
   stitchpool_settings settings{};
   settings.struct_size = sizeof settings;
   check(abi_.stitchpool_settings_default(&settings), "no default settings");
-  settings.devices = devices.data();
-  settings.device_count = devices.size();
-  settings.limit_bytes = options_.limit_bytes;
-  settings.headroom_bytes = options_.headroom_bytes;
-  settings.stream_waits = options_.stream_waits ? 1 : 0;
+  settings.limit_bytes = options.limit_bytes;
+  settings.headroom_bytes = options.headroom_bytes;
+  settings.stream_waits = options.stream_waits ? 1 : 0;
   // Torch copies between devices by kernels of either, wherever they can reach each other.
-  settings.open_to_peers = device_count > 1 ? 1 : 0;
-  if (options_.handle_bytes_max != 0) {
-    settings.handle_bytes_max = options_.handle_bytes_max;
+  settings.open_to_peers = 1;
+  if (options.handle_bytes_max != 0) {
+    settings.handle_bytes_max = options.handle_bytes_max;
   }
-  if (options_.wait_max_us != 0) {
-    settings.wait_max_us = options_.wait_max_us;
+  if (options.wait_max_us != 0) {
+    settings.wait_max_us = options.wait_max_us;
+  }
+  check(abi_.stitchpool_torch_configure(&driver, &settings), "these settings cannot be");
+}
+
+void Backing::open(std::function<bool()> relief) {
+  if (is_open()) {
+    return;
   }
   stitchpool_pool* pool = nullptr;
-  check(abi_.stitchpool_pool_create(driver_, &settings, &pool), "the pool cannot be made");
+  check(abi_.stitchpool_torch_pool(&pool), "the pool of the process cannot be opened");
+  check(abi_.stitchpool_pool_driver(pool, &driver_), "the pool's driver cannot be asked");
   relief_ = std::move(relief);
   check(abi_.stitchpool_on_shortage(pool, &Backing::relieve, this), "nobody would be told of shortages");
   pool_.store(pool, std::memory_order_release);
@@ -58,16 +59,24 @@ int32_t Backing::relieve(const stitchpool_shortage* /*shortage*/, void* user_dat
 
 void* Backing::alloc(c10::DeviceIndex device, cudaStream_t stream, size_t bytes) {
   void* address = nullptr;
+  const stitchpool_status status = abi_.stitchpool_torch_alloc(device, stream, bytes, &address);
+  return C10_LIKELY(status == STITCHPOOL_OK) ? address : served(status, address);
+}
+
+void* Backing::alloc_segment(c10::DeviceIndex device, cudaStream_t stream, size_t bytes) {
+  void* address = nullptr;
   const stitchpool_status status =
       abi_.stitchpool_alloc_raw(pool_.load(std::memory_order_relaxed), device, stream, bytes, &address);
-  if (C10_LIKELY(status == STITCHPOOL_OK)) {
-    return address;
-  }
+  return served(status, address);
+}
+
+void* Backing::served(stitchpool_status status, void* address) const {
   // A length beyond what can be counted is beyond any device too.
-  if (status != STITCHPOOL_OUT_OF_MEMORY && status != STITCHPOOL_INVALID_SIZE) {
-    check(status, "no memory was allocated");
+  if (status == STITCHPOOL_OUT_OF_MEMORY || status == STITCHPOOL_INVALID_SIZE) {
+    return nullptr;
   }
-  return nullptr;
+  check(status, "no memory was allocated");
+  return address;
 }
 
 void Backing::free(void* address) noexcept {
@@ -85,6 +94,39 @@ void Backing::record_use(void* address, c10::DeviceIndex device, cudaStream_t st
 
 std::string Backing::last_words() const {
   return abi_.stitchpool_last_error();
+}
+
+uint32_t Backing::arena(const std::string& name) {
+  uint32_t arena = 0;
+  check(
+      abi_.stitchpool_arena(pool_.load(std::memory_order_relaxed), name.c_str(), &arena),
+      "a graph has no arena for its memory");
+  return arena;
+}
+
+stitchpool_stream Backing::begin_capture(c10::DeviceIndex device, cudaStream_t stream, uint32_t arena) {
+  stitchpool_pool* pool = pool_.load(std::memory_order_relaxed);
+  stitchpool_stream known = 0;
+  check(abi_.stitchpool_stream_register(pool, device, stream, &known), "a captured stream is not known");
+  check(abi_.stitchpool_capture_begin(pool, known, arena), "a capture was not begun");
+  return known;
+}
+
+void Backing::end_capture(stitchpool_stream stream) noexcept {
+  // Refused where the pool has seen by itself that the capture is over.
+  (void)abi_.stitchpool_capture_end(pool_.load(std::memory_order_relaxed), stream);
+}
+
+void Backing::release_graphs(uint32_t arena) noexcept {
+  // As often as graphs were captured there, which the pool has counted.
+  constexpr int kGraphsMax = 1 << 20;
+  stitchpool_pool* pool = pool_.load(std::memory_order_relaxed);
+  for (int graph = 0; graph < kGraphsMax && abi_.stitchpool_graph_release(pool, arena) == STITCHPOOL_OK; ++graph) {
+  }
+}
+
+void Backing::dissolve(uint32_t arena) noexcept {
+  (void)abi_.stitchpool_arena_dissolve(pool_.load(std::memory_order_relaxed), arena);
 }
 
 void Backing::trim(bool may_wait) {

@@ -1,5 +1,5 @@
-// The one stitchpool pool behind torch: opened when torch initialises CUDA, never closed, so that
-// nothing is freed into a pool that is gone.
+// The pool of the process, which Python and C name too: taken up when torch initialises CUDA, never closed, so
+// that nothing is freed into a pool that is gone.
 #pragma once
 
 #include "abi.h"
@@ -14,8 +14,9 @@
 
 namespace stitchpool {
 
-// What the user may choose.
+// What the user may choose, if he has said anything.
 struct Options {
+  bool is_said = false;
   stitchpool_driver_options driver{};
   uint64_t limit_bytes = STITCHPOOL_ALL;
   uint64_t headroom_bytes = 0;
@@ -26,21 +27,35 @@ struct Options {
 
 class Backing {
  public:
-  // Finds the library's functions. Opens nothing yet.
+  // Finds the library's functions, and says how the pool shall be opened. Opens nothing yet.
   Backing(const char* library_path, const Options& options);
 
-  // Opens the driver and the pool. `relief` is asked when memory is short; it says whether it freed any.
-  void open(int device_count, std::function<bool()> relief);
+  // Takes the pool up. `relief` is asked when memory is short; it says whether it freed any.
+  void open(std::function<bool()> relief);
   bool is_open() const {
     return pool_.load(std::memory_order_acquire) != nullptr;
   }
 
-  // Null: out of memory, and last_words() says what holds it. Other refusals throw.
+  // In the arena that this thread has entered. Null: out of memory, and last_words() says what holds it. Other
+  // refusals throw.
   void* alloc(c10::DeviceIndex device, cudaStream_t stream, size_t bytes);
+  // The same in no arena but that of the stream's capture.
+  void* alloc_segment(c10::DeviceIndex device, cudaStream_t stream, size_t bytes);
   // Never throws: what is refused is logged.
   void free(void* address) noexcept;
   void record_use(void* address, c10::DeviceIndex device, cudaStream_t stream);
   std::string last_words() const;
+
+  // The arena of a graph, made if there is none of this name.
+  uint32_t arena(const std::string& name);
+  // What a stream that is being captured asks for comes from the graph's arena, until the capture has ended. Gives
+  // what it is ended by: the stream itself may be gone then.
+  stitchpool_stream begin_capture(c10::DeviceIndex device, cudaStream_t stream, uint32_t arena);
+  void end_capture(stitchpool_stream stream) noexcept;
+  // All graphs of an arena are gone, and no work of theirs is queued.
+  void release_graphs(uint32_t arena) noexcept;
+  // Forgets an arena, once nothing is live in it.
+  void dissolve(uint32_t arena) noexcept;
 
   void trim(bool may_wait);
   // A share of all the device's memory.
@@ -63,11 +78,12 @@ class Backing {
   }
 
  private:
+  void configure(const Options& options);
   void check(stitchpool_status status, const char* what) const;
+  void* served(stitchpool_status status, void* address) const;
   static int32_t relieve(const stitchpool_shortage* shortage, void* user_data);
 
   const Abi abi_;
-  const Options options_;
   stitchpool_driver* driver_ = nullptr;
   std::atomic<stitchpool_pool*> pool_{nullptr};
   std::function<bool()> relief_;

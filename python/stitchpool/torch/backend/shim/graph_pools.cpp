@@ -64,6 +64,10 @@ void GraphPools::join(MempoolId_t id, std::shared_ptr<CUDAAllocator> source) {
 void GraphPools::leave(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   Pool& pool = named(id);
+  if (pool.users == 0 && pool.given_up > 0) {
+    --pool.given_up;
+    return;
+  }
   TORCH_CHECK(pool.users > 0, "stitchpool: a memory pool was released more often than it was used");
   --pool.users;
 }
@@ -84,49 +88,55 @@ void GraphPools::set_no_split(MempoolId_t id) {
   named(id).no_split = true;
 }
 
-void GraphPools::begin(MempoolId_t id, Filter filter) {
+void GraphPools::begin(MempoolId_t id, Recordings::Filter filter) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  const auto same = [&](const Recording& recording) { return recording.id == id; };
-  TORCH_CHECK(
-      std::none_of(recordings_.begin(), recordings_.end(), same),
-      "beginAllocateToPool: already recording to mempool_id (", id.first, ", ", id.second, ")");
+  give_up();
+  recordings_.begin(id, std::move(filter));
   join(id, nullptr);
-  recordings_.push_back({id, std::move(filter), std::nullopt});
-  recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
 }
 
 void GraphPools::end(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  const auto same = [&](const Recording& recording) { return recording.id == id; };
-  const auto found = std::find_if(recordings_.begin(), recordings_.end(), same);
+  if (recordings_.end(id)) {
+    return;
+  }
+  const auto pool = pools_.find(id);
   TORCH_CHECK(
-      found != recordings_.end(), "endAllocatePool: not currently recording to mempool_id (", id.first, ", ",
-      id.second, ")");
-  recordings_.erase(found);
-  recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
+      pool != pools_.end() && pool->second.given_up > 0, "endAllocatePool: not currently recording to mempool_id (",
+      id.first, ", ", id.second, ")");
+  // It was not given up by torch: its capture had just ended.
+  --pool->second.given_up;
+  ++pool->second.users;
+}
+
+// Torch neither ends nor releases a recording whose capture has failed: without its user the pool's memory goes back.
+void GraphPools::give_up() {
+  for (const MempoolId_t& id : recordings_.give_up()) {
+    Pool& pool = named(id);
+    --pool.users;
+    ++pool.given_up;
+  }
 }
 
 bool GraphPools::is_capturing() {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  const auto goes_on = [](const Recording& recording) {
-    try {
-      return !recording.served.has_value() || recording.filter(*recording.served);
-    } catch (const c10::Error&) {
-      return false;  // the stream is not there any more
-    }
-  };
-  return std::any_of(recordings_.begin(), recordings_.end(), goes_on);
+  give_up();
+  return recordings_.is_capturing();
 }
 
 MempoolId_t GraphPools::route(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  for (auto recording = recordings_.rbegin(); recording != recordings_.rend(); ++recording) {
-    if (recording->filter(stream)) {
-      recording->served = stream;
-      return recording->id;
-    }
+  give_up();
+  return recordings_.route(stream, [this](const MempoolId_t& id) { return arena_of(id); });
+}
+
+uint32_t GraphPools::arena_of(const MempoolId_t& id) {
+  Pool& pool = named(id);
+  if (pool.arena == 0) {
+    pool.arena = backing_.arena(
+        c10::str("graph pool (", id.first, ", ", id.second, ") of device ", static_cast<int>(device_)));
   }
-  return {0, 0};
+  return pool.arena;
 }
 
 void* GraphPools::alloc(MempoolId_t id, cudaStream_t stream, size_t bytes) {
@@ -188,10 +198,10 @@ bool GraphPools::grow(Pool& pool, cudaStream_t stream, size_t bytes) {
   if (pool.source != nullptr) {
     address = pool.source->raw_alloc_with_stream(wanted_bytes, stream);
   } else {
-    address = backing_.alloc(device_, stream, wanted_bytes);
+    address = backing_.alloc_segment(device_, stream, wanted_bytes);
     if (address == nullptr && wanted_bytes > rounded(bytes, Block::kSmallBytes)) {
       wanted_bytes = rounded(bytes, Block::kSmallBytes);
-      address = backing_.alloc(device_, stream, wanted_bytes);
+      address = backing_.alloc_segment(device_, stream, wanted_bytes);
     }
   }
   if (address != nullptr) {
@@ -292,8 +302,13 @@ bool GraphPools::release_segments(Pool& pool) {
   return any;
 }
 
-bool GraphPools::give_back(MempoolId_t id) {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
+bool GraphPools::give_back(MempoolId_t id, bool may_wait) {
+  std::unique_lock<std::recursive_mutex> lock(mutex_, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return false;
+  }
   const bool is_all = id == MempoolId_t{0, 0};
   const auto is_due = [&](const auto& pool) { return pool.second.users == 0 && (is_all || pool.first == id); };
   if (is_capturing() || std::none_of(pools_.begin(), pools_.end(), is_due)) {
@@ -303,11 +318,19 @@ bool GraphPools::give_back(MempoolId_t id) {
   bool any = false;
   for (auto pool = pools_.begin(); pool != pools_.end();) {
     // While a graph lives its free pieces are its own: replays write there.
+    Pool& due = pool->second;
     if (is_due(*pool)) {
-      any |= release_segments(pool->second);
+      if (due.arena != 0) {
+        backing_.release_graphs(due.arena);
+      }
+      any |= release_segments(due);
     }
-    const bool is_over = pool->second.users == 0 && pool->second.segments.empty();
-    pool = is_over ? pools_.erase(pool) : std::next(pool);
+    const bool is_empty = due.users == 0 && due.segments.empty();
+    if (is_empty && due.arena != 0) {
+      backing_.dissolve(due.arena);
+      due.arena = 0;
+    }
+    pool = is_empty && due.given_up == 0 ? pools_.erase(pool) : std::next(pool);
   }
   return any;
 }

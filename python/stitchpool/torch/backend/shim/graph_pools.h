@@ -1,10 +1,12 @@
 // Torch's private pools of one device: those that captured graphs keep, and torch.cuda.MemPool. Memory
-// comes in segments, which are live blocks of the stitched pool, so nothing ever moves or unmaps what a
-// graph has captured; inside, best fit over pieces that split and join.
+// comes in segments, which are live blocks of the stitched pool; inside, best fit over pieces that split and
+// join, because checkpoints must be set back to the byte. What a captured stream asks for comes from an arena of
+// the graph's, as the stitched pool is told: it waits for nothing then, and leaves the memory to the graph.
 #pragma once
 
 #include "backing.h"
 #include "block.h"
+#include "recordings.h"
 #include "surroundings.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -12,20 +14,16 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <unordered_set>
 
 namespace stitchpool {
 
-using c10::MempoolId_t;
 using c10::cuda::CUDACachingAllocator::AllocatorState;
 using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 
 class GraphPools {
  public:
-  using Filter = std::function<bool(cudaStream_t)>;
-
   // A segment as snapshots show it.
   struct Shown {
     MempoolId_t id;
@@ -39,7 +37,8 @@ class GraphPools {
     std::vector<Block> live;
   };
 
-  GraphPools(Backing& backing, c10::DeviceIndex device) : backing_(backing), device_(device) {}
+  GraphPools(Backing& backing, c10::DeviceIndex device)
+      : backing_(backing), device_(device), recordings_(backing, device) {}
 
   // The life of a pool. It goes when its last user and its last block have gone.
   void join(MempoolId_t id, std::shared_ptr<CUDAAllocator> source);
@@ -48,16 +47,13 @@ class GraphPools {
   void set_use_on_oom(MempoolId_t id, bool use);
   void set_no_split(MempoolId_t id);
 
-  // From begin to end, requests on streams that pass the filter are the pool's; the latest asks first.
-  void begin(MempoolId_t id, Filter filter);
+  // As in Recordings; with a user of the pool each.
+  void begin(MempoolId_t id, Recordings::Filter filter);
   void end(MempoolId_t id);
   bool is_recording() const {
-    return recordings_count_.load(std::memory_order_acquire) > 0;
+    return recordings_.is_any();
   }
-  // Whether a recording may be a capture that is under way. One whose capture has failed is none, even if
-  // torch never ended it.
   bool is_capturing();
-  // The pool that a request on this stream belongs to; {0, 0}: none.
   MempoolId_t route(cudaStream_t stream);
 
   // Null: out of memory.
@@ -67,8 +63,9 @@ class GraphPools {
   void free(const Block& block);
 
   // Gives the free segments of pools without users back, of all ({0, 0}) or of the one named, after all work
-  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured.
-  bool give_back(MempoolId_t id);
+  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured, nor,
+  // without `may_wait`, while another thread is here: it may be waiting for the caller's device.
+  bool give_back(MempoolId_t id, bool may_wait);
   bool holds(MempoolId_t id, const std::unordered_set<void*>& live);
   std::vector<Shown> segments();
   // Bytes in segments, and those of them in live blocks.
@@ -109,6 +106,9 @@ class GraphPools {
   };
   struct Pool {
     int users = 0;
+    // Recordings that were given up with their users, and that torch might yet end.
+    int given_up = 0;
+    uint32_t arena = 0;  // of its captures; 0: there was none
     bool use_on_oom = false;
     bool no_split = false;
     std::shared_ptr<CUDAAllocator> source;  // null: the stitched pool
@@ -117,15 +117,11 @@ class GraphPools {
     std::set<FreeKey> free;             // exactly the pieces that are free
     std::vector<Late> late;
   };
-  struct Recording {
-    MempoolId_t id;
-    Filter filter;
-    // The stream it last served.
-    std::optional<cudaStream_t> served;
-  };
   struct State;
 
   Pool& named(MempoolId_t id);
+  uint32_t arena_of(const MempoolId_t& id);
+  void give_up();
   FreeKey key(const Pool& pool, uintptr_t address, const Piece& piece) const;
   void* fit(Pool& pool, cudaStream_t stream, size_t bytes);
   bool grow(Pool& pool, cudaStream_t stream, size_t bytes);
@@ -137,11 +133,10 @@ class GraphPools {
 
   Backing& backing_;
   const c10::DeviceIndex device_;
-  std::atomic<int> recordings_count_{0};
   // A shortage while a pool grows calls back into give_back.
   std::recursive_mutex mutex_;
   std::map<MempoolId_t, Pool> pools_;
-  std::vector<Recording> recordings_;
+  Recordings recordings_;
 };
 
 }  // namespace stitchpool

@@ -15,8 +15,67 @@ constexpr uint32_t bit(History::Entry::Action action) {
   return 1u << static_cast<unsigned>(action);
 }
 
-bool same(const stitchpool_range& one, const stitchpool_range& other) {
-  return one.bytes == other.bytes && one.device == other.device && one.raw_stream == other.raw_stream;
+using Ranges = std::map<uintptr_t, stitchpool_range>;
+
+// Calls `tell` with every part of `ranges` that is not in `others` on behalf of the same stream and device.
+template <typename Tell>
+void each_part_missing(const Ranges& ranges, const Ranges& others, Tell tell) {
+  for (const auto& [address, range] : ranges) {
+    uintptr_t from = address;
+    const uintptr_t end = address + range.bytes;
+    auto other = others.upper_bound(address);
+    if (other != others.begin()) {
+      --other;
+    }
+    for (; other != others.end() && other->first < end; ++other) {
+      const uintptr_t covered = other->first + other->second.bytes;
+      if (covered <= from || other->second.device != range.device || other->second.raw_stream != range.raw_stream) {
+        continue;
+      }
+      if (from < other->first) {
+        tell(range, from, other->first);
+      }
+      from = std::max(from, covered);
+    }
+    if (from < end) {
+      tell(range, from, end);
+    }
+  }
+}
+
+bool is_of_addresses(const History::Entry& entry) {
+  return entry.action_ == History::Entry::SEGMENT_MAP || entry.action_ == History::Entry::SEGMENT_UNMAP;
+}
+
+// Puts an entry into a list; one of addresses in parts that no border lies in.
+void put(std::vector<History::Entry>& list, const History::Entry& entry, const std::vector<uintptr_t>& borders) {
+  size_t from = entry.addr_;
+  const size_t end = entry.addr_ + entry.size_;
+  if (is_of_addresses(entry)) {
+    for (auto border = std::upper_bound(borders.begin(), borders.end(), from);
+         border != borders.end() && *border < end; ++border) {
+      list.push_back(entry);
+      list.back().addr_ = from;
+      list.back().size_ = *border - from;
+      from = *border;
+    }
+  }
+  list.push_back(entry);
+  if (is_of_addresses(entry)) {
+    list.back().addr_ = from;
+    list.back().size_ = end - from;
+  }
+}
+
+// A block that is a segment by itself.
+Block whole(const Block& block) {
+  Block segment;
+  segment.address = block.address;
+  segment.bytes = segment.requested_bytes = block.bytes;
+  segment.device = block.device;
+  segment.stream = block.stream;
+  segment.pool_id = block.pool_id;
+  return segment;
 }
 
 }  // namespace
@@ -104,7 +163,11 @@ void History::keep(Entry entry) {
 void History::allocated(const Block& block) {
   std::lock_guard<std::mutex> lock(mutex_);
   complete(&block);
-  look_at_segments(&block);
+  if (block.source == Source::kPlain) {
+    keep(entry(Entry::SEGMENT_ALLOC, whole(block), block.context));
+  } else if (!is_known(block)) {
+    look_at_segments(&block);
+  }
   keep(entry(Entry::ALLOC, block, block.context));
 }
 
@@ -122,10 +185,13 @@ void History::freed(const Block& block, Context context) {
   complete(nullptr);
   keep(entry(Entry::FREE_REQUESTED, block, told));
   Entry done = entry(Entry::FREE_COMPLETED, block, told);
-  if (fences.empty()) {
-    keep(std::move(done));
-  } else {
-    pending_.push_back(Pending{std::move(done), std::move(fences)});
+  if (!fences.empty()) {
+    pending_.push_back(Pending{std::move(done), block.bytes, std::move(fences)});
+    return;
+  }
+  keep(std::move(done));
+  if (block.source == Source::kPlain) {
+    keep(entry(Entry::SEGMENT_FREE, whole(block), told));
   }
 }
 
@@ -146,41 +212,32 @@ void History::complete(const Block* reused) {
   }
 }
 
-// Tells of memory that came under addresses or went, as far as is not known yet. With a block that lies in
-// known memory there is nothing to find out.
+// Whether a block lies in memory that entries have told of.
+bool History::is_known(const Block& block) const {
+  const auto start = reinterpret_cast<uintptr_t>(block.address);
+  const auto after = segments_.upper_bound(start);
+  return after != segments_.begin() &&
+      start + block.bytes <= std::prev(after)->first + std::prev(after)->second.bytes;
+}
+
+// Tells of memory that came under addresses or went, as far as is not known yet.
 void History::look_at_segments(const Block* block) {
-  if (block != nullptr) {
-    const auto start = reinterpret_cast<uintptr_t>(block->address);
-    auto after = segments_.upper_bound(start);
-    if (block->source == Source::kPlain ||
-        (after != segments_.begin() && start + block->bytes <= std::prev(after)->first + std::prev(after)->second.bytes)) {
-      return;
-    }
-  }
-  std::map<uintptr_t, stitchpool_range> now;
+  Ranges now;
   for (const stitchpool_range& range : backing_.ranges()) {
     now.emplace(reinterpret_cast<uintptr_t>(range.address), range);
   }
-  auto tell = [this, block](Entry::Action action, const stitchpool_range& range) {
-    Block segment;
-    segment.address = range.address;
-    segment.bytes = segment.requested_bytes = range.bytes;
-    segment.device = static_cast<c10::DeviceIndex>(range.device);
-    segment.stream = static_cast<cudaStream_t>(range.raw_stream);
-    keep(entry(action, segment, block != nullptr ? block->context : nullptr));
+  const auto tell = [this, block](Entry::Action action) {
+    return [this, block, action](const stitchpool_range& range, uintptr_t from, uintptr_t end) {
+      Block part;
+      part.address = reinterpret_cast<void*>(from);
+      part.bytes = part.requested_bytes = end - from;
+      part.device = static_cast<c10::DeviceIndex>(range.device);
+      part.stream = static_cast<cudaStream_t>(range.raw_stream);
+      keep(entry(action, part, block != nullptr ? block->context : nullptr));
+    };
   };
-  for (const auto& [address, range] : segments_) {
-    const auto still = now.find(address);
-    if (still == now.end() || !same(still->second, range)) {
-      tell(Entry::SEGMENT_UNMAP, range);
-    }
-  }
-  for (const auto& [address, range] : now) {
-    const auto before = segments_.find(address);
-    if (before == segments_.end() || !same(before->second, range)) {
-      tell(Entry::SEGMENT_MAP, range);
-    }
-  }
+  each_part_missing(segments_, now, tell(Entry::SEGMENT_UNMAP));
+  each_part_missing(now, segments_, tell(Entry::SEGMENT_MAP));
   segments_.swap(now);
 }
 
@@ -210,7 +267,14 @@ void History::annotate(c10::DeviceIndex device, const std::vector<std::pair<std:
   }
 }
 
-std::vector<std::vector<History::Entry>> History::entries(int device_count) {
+std::vector<std::vector<History::Entry>> History::entries(
+    int device_count, const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments) {
+  std::vector<uintptr_t> borders;
+  for (const auto& segment : segments) {
+    borders.push_back(segment.address);
+    borders.push_back(segment.address + segment.total_size);
+  }
+  std::sort(borders.begin(), borders.end());
   const auto to_ns = clock_.makeConverter();
   std::lock_guard<std::mutex> lock(mutex_);
   if (is_recording()) {
@@ -223,7 +287,9 @@ std::vector<std::vector<History::Entry>> History::entries(int device_count) {
       continue;
     }
     auto& list = lists[static_cast<size_t>(device)];
-    list.assign(ring.begin(), ring.end());
+    for (const Entry& entry : ring) {
+      put(list, entry, borders);
+    }
     for (Entry& entry : list) {
       entry.time_.t_ = to_ns(entry.time_.approx_t_) / 1000;
     }

@@ -8,6 +8,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -53,8 +54,24 @@ class History {
   void out_of_memory(c10::DeviceIndex device, size_t device_free_bytes, size_t bytes, cudaStream_t stream);
   void annotate(c10::DeviceIndex device, const std::vector<std::pair<std::string, std::string>>& pairs);
 
-  // All entries so far, a list a device, in wall-clock time.
-  std::vector<std::vector<Entry>> entries(int device_count);
+  // A block that was freed, and that other streams may still be using.
+  struct Pending {
+    Entry entry;
+    size_t bytes;
+    std::vector<std::unique_ptr<surroundings::Fence>> fences;
+  };
+
+  // All entries so far, a list a device, in wall-clock time. Torch's viewer takes each back from the segments of
+  // the snapshot, so those of memory that came or went are cut where these begin and end.
+  std::vector<std::vector<Entry>> entries(
+      int device_count, const std::vector<c10::CachingDeviceAllocator::SegmentInfo>& segments);
+  // Calls `look` on every block that is pending now.
+  template <typename Look>
+  void each_pending(Look look) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    complete(nullptr);
+    std::for_each(pending_.begin(), pending_.end(), look);
+  }
   std::vector<c10::CachingDeviceAllocator::AnnotationEntry> annotations();
 
   static void push_compile_context(std::string& text);
@@ -62,10 +79,6 @@ class History {
   static std::string& user_metadata();
 
  private:
-  struct Pending {
-    Entry entry;
-    std::vector<std::unique_ptr<surroundings::Fence>> fences;
-  };
   // The newest entries of a device, oldest first.
   using Ring = std::deque<Entry>;
 
@@ -73,6 +86,7 @@ class History {
   void keep(Entry entry);
   void complete(const Block* reused);
   void look_at_segments(const Block* block);
+  bool is_known(const Block& block) const;
 
   Backing& backing_;
   std::atomic<bool> recording_{false};

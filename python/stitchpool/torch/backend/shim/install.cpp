@@ -29,7 +29,7 @@ struct stitchpool_torch_options {
   uint64_t handle_bytes_max;
   uint64_t wait_max_us;
   int32_t stream_waits;
-  int32_t reserved;
+  int32_t is_said;
 };
 
 // 0: installed. Else `words` says why not.
@@ -37,6 +37,7 @@ __attribute__((visibility("default"))) int stitchpool_torch_install(
     const char* library_path, const stitchpool_torch_options* wanted, char* words, size_t capacity) {
   try {
     stitchpool::Options options;
+    options.is_said = wanted->is_said != 0;
     options.driver.kind = wanted->driver_kind;
     options.driver.host_devices = wanted->host_devices;
     options.driver.host_capacity_bytes = wanted->host_capacity_bytes;

@@ -12,14 +12,12 @@ using c10::CachingDeviceAllocator::SegmentInfo;
 
 namespace {
 
-// What a snapshot shows of a live block; the block itself may be freed meanwhile.
+// What a snapshot shows of a block that is live, or freed and pending; the block itself may go meanwhile.
 struct Standing {
   uintptr_t address;
   size_t bytes;
   size_t requested_bytes;
-  cudaStream_t stream;
-  c10::DeviceIndex device;
-  Source source;
+  bool is_live;
   History::Context context;
 };
 
@@ -42,10 +40,11 @@ void append(SegmentInfo& segment, size_t bytes, const Standing* standing) {
   block.size = bytes;
   if (standing != nullptr) {
     block.requested_size = standing->requested_bytes;
-    block.allocated = block.active = true;
+    block.allocated = standing->is_live;
+    block.active = true;
     block.context_when_allocated = standing->context;
-    segment.requested_size += standing->requested_bytes;
-    segment.allocated_size += bytes;
+    segment.requested_size += standing->is_live ? standing->requested_bytes : 0;
+    segment.allocated_size += standing->is_live ? bytes : 0;
     segment.active_size += bytes;
   }
   segment.blocks.push_back(std::move(block));
@@ -82,6 +81,10 @@ std::vector<SegmentInfo> cut(const std::vector<stitchpool_range>& ranges, std::v
         segments.back().is_expandable = true;
       }
     };
+    // Memory of the driver's or another allocator's, and what sleeps, lies in no range.
+    for (; next != owned.end() && next->address < from; ++next) {
+      segments.push_back(std::move(*next));
+    }
     for (; next != owned.end() && next->address + next->total_size <= end; ++next) {
       rest(next->address);
       from = next->address + next->total_size;
@@ -89,7 +92,6 @@ std::vector<SegmentInfo> cut(const std::vector<stitchpool_range>& ranges, std::v
     }
     rest(end);
   }
-  // Memory of another allocator's, or of the driver's, lies in no range.
   segments.insert(segments.end(), std::make_move_iterator(next), std::make_move_iterator(owned.end()));
   std::sort(segments.begin(), segments.end(), by_address);
   return segments;
@@ -112,19 +114,17 @@ SnapshotInfo Allocator::snapshot(MempoolId_t id, bool with_traces) {
   if (!initialized()) {
     return info;
   }
-  if (with_traces) {
-    info.device_traces = history_.entries(static_cast<int>(devices_.size()));
-    info.external_annotations = history_.annotations();
-  }
   std::vector<Standing> standing;
   std::vector<SegmentInfo> owned;
   blocks_.each([&](const Block& block) {
     const auto address = reinterpret_cast<uintptr_t>(block.address);
-    standing.push_back(
-        {address, block.bytes, block.requested_bytes, block.stream, block.device, block.source, block.context});
+    standing.push_back({address, block.bytes, block.requested_bytes, true, block.context});
     if (block.source == Source::kPlain) {
       owned.push_back(segment(block.device, address, block.bytes, block.stream, {0, 0}));
     }
+  });
+  history_.each_pending([&](const History::Pending& pending) {
+    standing.push_back({pending.entry.addr_, pending.bytes, pending.entry.size_, false, pending.entry.context_});
   });
   std::sort(standing.begin(), standing.end(), [](auto& one, auto& other) { return one.address < other.address; });
   for (size_t device = 0; device < devices_.size(); ++device) {
@@ -134,6 +134,10 @@ SnapshotInfo Allocator::snapshot(MempoolId_t id, bool with_traces) {
     }
   }
   info.segments = cut(backing_.ranges(), std::move(owned));
+  if (with_traces) {
+    info.device_traces = history_.entries(static_cast<int>(devices_.size()), info.segments);
+    info.external_annotations = history_.annotations();
+  }
   size_t at = 0;
   for (SegmentInfo& one : info.segments) {
     fill(one, standing, at);

@@ -19,6 +19,8 @@ class Fence {
 
 c10::DeviceIndex current_device();
 cudaStream_t current_stream(c10::DeviceIndex device);
+// Whether what is queued on the stream now is no work yet, but a part of a graph, or would break the capture of one.
+bool is_capturing(c10::DeviceIndex device, cudaStream_t stream);
 // Null while the stream is being captured: what is queued there is not work yet.
 std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream);
 

@@ -49,19 +49,24 @@ cudaStream_t current_stream(c10::DeviceIndex device) {
   return c10::cuda::getCurrentCUDAStream(device).stream();
 }
 
-std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream) {
+bool is_capturing(c10::DeviceIndex device, cudaStream_t stream) {
   c10::cuda::CUDAGuard guard(device);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   const cudaError_t asked = cudaStreamIsCapturing(stream, &status);
   if (asked == cudaErrorStreamCaptureImplicit) {
     // The default stream, while another is captured that waits for it.
     (void)cudaGetLastError();
-    return nullptr;
+    return true;
   }
   C10_CUDA_CHECK(asked);
-  if (status != cudaStreamCaptureStatusNone) {
+  return status != cudaStreamCaptureStatusNone;
+}
+
+std::unique_ptr<Fence> fence(c10::DeviceIndex device, cudaStream_t stream) {
+  if (is_capturing(device, stream)) {
     return nullptr;
   }
+  c10::cuda::CUDAGuard guard(device);
   return std::make_unique<EventFence>(stream);
 }
 

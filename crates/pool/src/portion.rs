@@ -1,4 +1,4 @@
-//! A part of a growable buffer that shall be backed, and what stands there now. It changes nothing but
+//! A portion of a growable buffer: what shall be backed of it, and what stands there now. It changes nothing but
 //! mappings whose memory was taken elsewhere long ago.
 
 use crate::chain::{Chain, Gap, Slot};
@@ -10,7 +10,7 @@ use stitchpool_chunks::{Piece, Placement};
 
 /// What a job shall back, in place of a block: all of `[start, end)`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Portion {
     /// Where the buffer's chain begins.
     pub(crate) chain: u64,
     pub(crate) start: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Part {
     pub(crate) max_bytes: u64,
 }
 
-/// What is not backed of a part.
+/// What is not backed of a portion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lack {
     /// Addresses that nothing stands at, in address order; two never touch.
@@ -50,8 +50,8 @@ impl Lack {
     }
 }
 
-impl Part {
-    /// Where the chain of this part has slots in it, from the first on.
+impl Portion {
+    /// Where the chain of this portion has slots in it, from the first on.
     pub(crate) fn slots<'a>(&self, chain: &'a Chain) -> impl Iterator<Item = &'a Slot> + use<'a> {
         let (first, end) = (chain.slots().partition_point(|slot| slot.end().0 <= self.start), self.end);
         chain.slots()[first..].iter().take_while(move |slot| slot.at().0 < end)
@@ -92,9 +92,13 @@ impl Part {
         (start, end)
     }
 
-    /// What the gaps shall be filled with: pieces that the placement gives, cut at the steps.
-    pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, granule_bytes: u64) -> Result<Vec<Piece>> {
+    /// What the gaps of its chain shall be filled with: pieces that the placement gives, cut at the steps, and
+    /// where rights change.
+    pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
         let Some(last) = gaps.last() else { return Ok(Vec::new()) };
+        let granule_bytes = mapper.granule_bytes();
+        let rights = mapper.chains.get(&self.chain).map(|chain| &chain.rights);
+        let changes_at = |at: u64| Some(rights?.border_behind(self.chain + at)? - self.chain);
         // Stripes repeat, so those beyond the last gap need not be dealt.
         let reach_bytes = match placement {
             Placement::RoundRobin { .. } => last.end() - self.chain,
@@ -108,7 +112,8 @@ impl Part {
             for piece in &whole {
                 border += piece.bytes;
                 while at < end.min(border) {
-                    let next = end.min(border).min((at / self.step_bytes + 1) * self.step_bytes);
+                    let step_end = (at / self.step_bytes + 1) * self.step_bytes;
+                    let next = end.min(border).min(step_end).min(changes_at(at).unwrap_or(end));
                     pieces.push(Piece { device: piece.device, bytes: next - at });
                     at = next;
                 }
@@ -119,11 +124,11 @@ impl Part {
 }
 
 impl Mapper {
-    /// Makes room where the memory of a part was taken from: old mappings go, once the work that used them
+    /// Makes room where the memory of a portion was taken from: old mappings go, once the work that used them
     /// is done. The CPU waits for that.
-    pub(crate) fn clear_stale(&mut self, part: &Part) -> Result<()> {
-        let Some(chain) = self.chains.get(&part.chain) else { return Ok(()) };
-        let stale: Vec<&Slot> = part.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
+    pub(crate) fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
+        let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
+        let stale: Vec<&Slot> = portion.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
         if stale.is_empty() {
             return Ok(());
         }

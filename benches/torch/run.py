@@ -151,15 +151,15 @@ def main():
                     continue
                 race = Race(stable, workload, [THEIRS, OURS, *(OTHERS if number == 0 else ())], 0)
                 steps = stable.steps.get(workload)
-                results[workload].append(race.finish(steps, LEAST_STEPS, share_s) if steps is None else race.finish(steps))
+                results[workload].append(race.finish(steps, LEAST_STEPS, share_s))
                 stable.steps[workload] = race.steps
         found = {workload: {name: summary(rounds, name) for name in (THEIRS, OURS, *OTHERS)}
                  for workload, rounds in results.items()}
         ends = []
         if CAPPED in found and "live" in (found[CAPPED][OURS] or {}):
             ends.append(capped(stable, found[CAPPED][OURS]["live"]))
-    print(f"{'workload':<20} {'allocator':<11} {'runs':>4} {'live GiB':>8} {'held GiB':>8} {'held/live':>9} {'step ms':>8}  "
-          f"{'step / native':<18} values")
+    print(f"{'workload':<20} {'allocator':<11} {'runs':>4} {'live GiB':>8} {'held GiB':>8} {'held/live':>9} "
+          f"{'step ms':>8}  {'step / native':<18} values")
     for workload, by_allocator in found.items():
         for allocator, one in by_allocator.items():
             if one is not None:

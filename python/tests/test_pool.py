@@ -60,6 +60,14 @@ def test_trim_gives_back_what_is_free(pool):
     assert pool.trim().released_bytes == 0
 
 
+def test_figures_are_told_to_prometheus(pool):
+    block = pool.alloc(2 * MIB)
+    lines = pool.prometheus("trainer").splitlines()
+    assert 'stitchpool_held_bytes{pool="trainer",device="0",state="live"} 2097152' in lines
+    assert 'stitchpool_allocs_total{pool="trainer"} 1' in lines
+    block.free()
+
+
 def test_a_block_may_lie_on_several_devices():
     with stitchpool.Pool("host", devices=range(2), capacity=64 * MIB) as pool:
         place = stitchpool.Placement.round_robin(0, 1, stripe_bytes=4 * MIB)

@@ -16,8 +16,8 @@ def opens(snapshot):
             pickle.dump(snapshot, file)
         for plot in ("trace_plot", "segment_plot"):
             page = os.path.join(folder, f"{plot}.html")
-            command = [sys.executable, "-W", "ignore", "-m", "torch.cuda._memory_viz", plot, path, "-o", page, "-d", "0"]
-            subprocess.run(command, check=True, capture_output=True, timeout=120)
+            viewer = [sys.executable, "-W", "ignore", "-m", "torch.cuda._memory_viz"]
+            subprocess.run([*viewer, plot, path, "-o", page, "-d", "0"], check=True, capture_output=True, timeout=120)
             with open(page) as file:
                 text = file.read()
             assert "MemoryViz" in text and len(text) > 1000, text[:500]

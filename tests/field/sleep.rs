@@ -3,23 +3,23 @@
 use crate::rig::{HERE, HOST_PARTS, KIB, MIB, Rig, Shape, Stream};
 use std::path::PathBuf;
 use stitchpool::driver::host::{Quirks, StreamMode};
-use stitchpool::driver::{Address, DeviceId, Driver, ErrorKind, Fault, Verb};
+use stitchpool::driver::{Address, DeviceId, Driver, ErrorKind, Verb};
 use stitchpool::{ArenaId, Backup, Error, Request, Scope, Settings};
 
-const CHUNK: u64 = 64 * KIB;
+pub(crate) const CHUNK: u64 = 64 * KIB;
 
 fn in_arena(rig: &Rig, stream: Stream, arena: ArenaId, bytes: u64) -> Address {
     rig.ask(&Request::new(bytes, stream.id).in_arena(arena)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Blocks of an arena, each filled with its number.
-fn filled(rig: &Rig, stream: Stream, arena: ArenaId, blocks: u64, bytes: u64) -> Vec<Address> {
+pub(crate) fn filled(rig: &Rig, stream: Stream, arena: ArenaId, blocks: u64, bytes: u64) -> Vec<Address> {
     let addresses: Vec<Address> = (0..blocks).map(|_| in_arena(rig, stream, arena, bytes)).collect();
     addresses.iter().zip(0..).for_each(|(&at, seed)| rig.fill(stream, at, bytes, seed));
     addresses
 }
 
-fn verify(rig: &Rig, stream: Stream, addresses: &[Address], bytes: u64) {
+pub(crate) fn verify(rig: &Rig, stream: Stream, addresses: &[Address], bytes: u64) {
     addresses.iter().zip(0..).for_each(|(&at, seed)| rig.verify(stream, at, bytes, seed));
     rig.assert_right();
 }
@@ -29,10 +29,10 @@ fn free_bytes(rig: &Rig) -> u64 {
 }
 
 /// A directory of this test's own, gone at the end.
-struct Directory(PathBuf);
+pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("stitchpool-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -169,120 +169,6 @@ fn f13_no_error_survives_the_call_that_made_it() {
         rig.pool().suspend(Scope::All, &Backup::Host).unwrap();
         rig.pool().resume(Scope::All).unwrap();
         verify(&rig, stream, &blocks, 4 * CHUNK);
-    }
-}
-
-/// Ten handles that sleep and wake in two batches: their blocks, on a rig of two devices.
-fn two_batches() -> (Rig, Stream, ArenaId, Vec<Address>) {
-    let rig = Shape { devices: 2, ..Shape::exact(CHUNK, 64) }.build();
-    let stream = rig.stream();
-    let arena = rig.pool().arena("w").unwrap();
-    let mut blocks = filled(&rig, stream, arena, 6, 2 * CHUNK);
-    rig.free(blocks.pop().unwrap());
-    rig.assert_right();
-    (rig, stream, arena, blocks)
-}
-
-fn suspended_bytes(rig: &Rig) -> u64 {
-    rig.pool().stats().devices[0].holdings.suspended_bytes
-}
-
-/// Suspends to `backup`, or resumes from it, while call after call fails alone.
-fn play_each_fault(backup: &Backup, resume: bool) {
-    for nth in 1.. {
-        let (mut rig, stream, arena, blocks) = two_batches();
-        if resume {
-            rig.pool().suspend(Scope::Arena(arena), backup).unwrap();
-        }
-        rig.faulty.fail_any(nth, ErrorKind::Unknown);
-        let failed = match resume {
-            false => rig.pool().suspend(Scope::Arena(arena), backup).err(),
-            true => rig.pool().resume(Scope::Arena(arena)).err(),
-        };
-        let met = rig.faulty.failed();
-        rig.faulty.clear();
-        rig.pool().check().unwrap_or_else(|broken| panic!("call {nth}, {failed:?}: {broken}"));
-        // What the driver would not take back on the way is in quarantine, and counted.
-        rig.scarred = rig.pool().stats().quarantined > 0;
-        if failed.is_some() && resume {
-            assert_eq!(rig.ledger().physical_bytes_on(HERE), 0, "call {nth}");
-        } else if failed.is_some() {
-            assert_eq!(suspended_bytes(&rig), 0, "all or nothing: call {nth}");
-            verify(&rig, stream, &blocks, 2 * CHUNK);
-        }
-        rig.pool().suspend(Scope::Arena(arena), backup).unwrap();
-        rig.pool().resume(Scope::Arena(arena)).unwrap();
-        verify(&rig, stream, &blocks, 2 * CHUNK);
-        if met == 0 {
-            assert!(nth > 24, "only {nth} calls");
-            break;
-        }
-    }
-}
-
-#[test]
-fn a_fault_at_any_call_of_suspend_or_resume_changes_nothing_and_the_call_works_later() {
-    let directory = Directory::new("each-fault");
-    for backup in [Backup::Host, Backup::Peer(DeviceId(1)), Backup::Disk(directory.0.clone())] {
-        play_each_fault(&backup, false);
-        play_each_fault(&backup, true);
-    }
-}
-
-#[test]
-fn a_fault_at_every_call_after_one_leaves_content_that_a_resume_brings_back() {
-    let directory = Directory::new("every-fault");
-    for backup in [Backup::Host, Backup::Disk(directory.0.clone())] {
-        for (resume, nth) in [false, true].into_iter().flat_map(|resume| (1..80).map(move |nth| (resume, nth))) {
-            let (mut rig, stream, arena, blocks) = two_batches();
-            rig.scarred = true;
-            if resume {
-                rig.pool().suspend(Scope::Arena(arena), &backup).unwrap();
-            }
-            rig.faulty.fail_all_from(nth, ErrorKind::Unknown);
-            let _ = match resume {
-                false => rig.pool().suspend(Scope::Arena(arena), &backup).err(),
-                true => rig.pool().resume(Scope::Arena(arena)).err(),
-            };
-            rig.faulty.clear();
-            rig.pool().resume(Scope::Arena(arena)).unwrap_or_else(|error| panic!("call {nth}: {error}"));
-            verify(&rig, stream, &blocks, 2 * CHUNK);
-        }
-    }
-}
-
-#[test]
-fn a_suspend_that_fails_after_memory_went_brings_it_back_or_lets_all_that_went_sleep_on() {
-    for taken_meanwhile in [false, true] {
-        let shape = Shape { devices: 2, ..Shape::exact(CHUNK, 64) };
-        // With trays that are kept a suspend makes no memory: what is made is made to bring it back.
-        let settings = Settings { backup_keep_bytes: u64::MAX, ..shape.settings.clone() };
-        let rig = Shape { settings, ..shape }.build();
-        let stream = rig.stream();
-        let arena = rig.pool().arena("w").unwrap();
-        let blocks = filled(&rig, stream, arena, 5, 2 * CHUNK);
-        rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
-        rig.pool().resume(Scope::Arena(arena)).unwrap();
-        rig.faulty.fail(Verb::Unmap, 10, ErrorKind::Unknown);
-        if taken_meanwhile {
-            let kind = ErrorKind::OutOfMemory;
-            rig.faulty.arm(Fault { verb: Some(Verb::Create), nth: 3, lasting: true, kind });
-        }
-        let made = rig.faulty.calls(Verb::Create);
-        let error = rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap_err();
-        assert!(error.to_string().contains(Verb::Unmap.word()), "{error}");
-        assert!(rig.faulty.calls(Verb::Create) > made, "the first batch had gone");
-        rig.faulty.clear();
-        rig.pool().check().unwrap();
-        if taken_meanwhile {
-            assert_eq!(suspended_bytes(&rig), 8 * CHUNK, "what went sleeps on, and no more");
-            assert_eq!(rig.ledger().physical_bytes_on(HERE), 2 * CHUNK);
-            let refused = rig.pool().alloc(&Request::new(CHUNK, stream.id).in_arena(arena)).unwrap_err();
-            assert!(matches!(refused, Error::Asleep { .. }), "{refused}");
-            rig.pool().resume(Scope::Arena(arena)).unwrap();
-        }
-        assert_eq!(suspended_bytes(&rig), 0);
-        verify(&rig, stream, &blocks, 2 * CHUNK);
     }
 }
 

@@ -164,3 +164,22 @@ fn f15_c_memory_is_remapped_after_the_work_that_uses_it() {
         rig.assert_right();
     }
 }
+
+#[test]
+fn parts_of_one_block_are_exchanged_and_those_that_overlap_are_not() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let block = own(&rig, stream, 6, 0);
+    let part = |from: u64, chunks: u64| Scope::Range { address: block + from * CHUNK, bytes: chunks * CHUNK };
+    (0..6).for_each(|chunk| rig.fill(stream, block + chunk * CHUNK, CHUNK, chunk));
+    rig.pool().exchange(part(0, 2), part(2, 2)).unwrap();
+    rig.pool().exchange(part(1, 3), part(1, 3)).unwrap();
+    for (one, other) in [(part(0, 2), part(1, 2)), (part(2, 3), part(0, 3)), (part(1, 1), Scope::Block(block))] {
+        let refused = rig.pool().exchange(one, other).unwrap_err();
+        assert!(matches!(&refused, Error::Setting(why) if why.contains("overlap")), "{refused}");
+    }
+    for (chunk, seed) in [2, 3, 0, 1, 4, 5].into_iter().enumerate() {
+        rig.verify(stream, block + chunk as u64 * CHUNK, CHUNK, seed);
+    }
+    rig.assert_right();
+}

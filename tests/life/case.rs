@@ -13,6 +13,8 @@ pub struct Case {
     pub handle_granules: u64,
     /// Whether streams run after a while, and not by hand.
     pub lags: bool,
+    /// Whether the pool may hold little from the start, and put out what it cannot.
+    pub tight: bool,
     pub ops: Vec<Op>,
 }
 
@@ -21,6 +23,14 @@ pub enum Kind {
     Plain,
     Exclusive,
     Buffer,
+}
+
+/// Where a block shall lie, as its stream sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Where {
+    Home,
+    Away,
+    Dealt,
 }
 
 /// What an operation is about.
@@ -48,7 +58,8 @@ pub enum Op {
         milligranules: u64,
         exclusive: bool,
         arena: usize,
-        away: bool,
+        /// On the other device, or dealt to both.
+        place: Where,
     },
     MakeBuffer {
         lane: usize,
@@ -78,6 +89,7 @@ pub enum Op {
         lane: usize,
     },
     Lease(usize),
+    Touch(usize),
     EndLease {
         lease: usize,
         lane: Option<usize>,
@@ -95,6 +107,17 @@ pub enum Op {
     Pin(usize),
     Unpin(usize),
     Veto(bool),
+    /// An arena's blocks may go there while memory is short.
+    Evictable {
+        arena: usize,
+        refuge: Option<Store>,
+    },
+    /// The pool may hold so many granules of a device; 0: all.
+    Limit {
+        device: u16,
+        granules: u64,
+    },
+    Dissolve(usize),
     SetRights {
         of: Aim,
         device: u16,
@@ -110,6 +133,8 @@ pub enum Op {
         device: u16,
     },
     Exchange(usize, usize),
+    /// Parts of blocks or buffers, perhaps of one.
+    ExchangeParts((usize, u64), (usize, u64), u64),
     Begin(usize),
     End {
         aborts: bool,
@@ -146,12 +171,13 @@ pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     let shape = prop_oneof![2 => Just((4_u64 << 10, 96_u64)), 1 => Just((64_u64 << 10, 40_u64))];
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
     let steps = prop::collection::vec(ops(faults), 1..140);
-    (shape, handles, prop::bool::weighted(0.3), steps).prop_map(
-        |((granule_bytes, granules), handle_granules, lags, ops)| Case {
+    (shape, handles, prop::bool::weighted(0.3), prop::bool::weighted(0.4), steps).prop_map(
+        |((granule_bytes, granules), handle_granules, lags, tight, ops)| Case {
             granule_bytes,
             granules,
             handle_granules,
             lags,
+            tight,
             ops,
         },
     )
@@ -177,10 +203,11 @@ fn rights() -> impl Strategy<Value = Rights> {
 fn blocks() -> impl Strategy<Value = Op> {
     let arena = || prop_oneof![2 => Just(0_usize), 1 => Just(1_usize), 1 => Just(2_usize)];
     let sizes = (0..8_u64, prop_oneof![1 => Just(0_u64), 1 => 1..1000_u64]);
+    let place = prop_oneof![7 => Just(Where::Home), 2 => Just(Where::Away), 1 => Just(Where::Dealt)];
     prop_oneof![
-        8 => (pick(), sizes, any::<bool>(), arena(), prop::bool::weighted(0.2)).prop_map(
-            |(lane, (granules, milligranules), exclusive, arena, away)| Op::Alloc {
-                lane, granules, milligranules, exclusive, arena, away
+        8 => (pick(), sizes, any::<bool>(), arena(), place).prop_map(
+            |(lane, (granules, milligranules), exclusive, arena, place)| Op::Alloc {
+                lane, granules, milligranules, exclusive, arena, place
             }
         ),
         1 => (pick(), arena()).prop_map(|(lane, arena)| Op::MakeBuffer { lane, arena }),
@@ -195,6 +222,7 @@ fn holders() -> impl Strategy<Value = Op> {
     let parts = prop::collection::vec(part(), 1..4);
     prop_oneof![
         2 => pick().prop_map(Op::Lease),
+        3 => pick().prop_map(Op::Touch),
         3 => (pick(), prop::option::of(pick())).prop_map(|(lease, lane)| Op::EndLease { lease, lane }),
         2 => (parts, [rights(), rights()]).prop_map(|(parts, rights)| Op::View { parts, rights }),
         3 => (pick(), pick(), any::<bool>()).prop_map(|(view, lane, writes)| Op::UseView { view, lane, writes }),
@@ -215,12 +243,17 @@ fn aim() -> impl Strategy<Value = Aim> {
     ]
 }
 
-fn moves() -> impl Strategy<Value = Op> {
-    let store = prop_oneof![
-        4 => Just(Store::Host), 1 => Just(Store::Discard), 2 => (0..2_u16).prop_map(Store::Peer), 1 => Just(Store::Disk)
-    ];
+fn store() -> impl Strategy<Value = Store> {
     prop_oneof![
-        6 => (aim(), store).prop_map(|(of, to)| Op::Suspend { of, to }),
+        4 => Just(Store::Host), 1 => Just(Store::Discard), 2 => (0..2_u16).prop_map(Store::Peer), 1 => Just(Store::Disk)
+    ]
+}
+
+fn moves() -> impl Strategy<Value = Op> {
+    let ends = || (pick(), 0..8_u64);
+    prop_oneof![
+        6 => (aim(), store()).prop_map(|(of, to)| Op::Suspend { of, to }),
+        2 => (ends(), ends(), 1..4_u64).prop_map(|(one, other, length)| Op::ExchangeParts(one, other, length)),
         8 => aim().prop_map(Op::Resume),
         3 => (aim(), 0..2_u16).prop_map(|(of, device)| Op::Migrate { of, device }),
         2 => (pick(), pick()).prop_map(|(one, other)| Op::Exchange(one, other)),
@@ -246,6 +279,9 @@ fn surroundings() -> impl Strategy<Value = Op> {
         1 => pick().prop_map(Op::Retire),
         2 => (0..20_000_u64).prop_map(Op::Elapse),
         1 => (0..2_u16, 0..30_u64).prop_map(|(device, granules)| Op::Outside { device, granules }),
+        2 => (0..3_usize, prop::option::weighted(0.8, store())).prop_map(|(arena, refuge)| Op::Evictable { arena, refuge }),
+        2 => (0..2_u16, 0..24_u64).prop_map(|(device, granules)| Op::Limit { device, granules }),
+        1 => (0..3_usize).prop_map(Op::Dissolve),
     ]
 }
 

@@ -53,6 +53,36 @@ impl World<'_> {
         }
     }
 
+    /// Brings a block back if it sleeps, and holds it: now and then one that was put out.
+    pub fn touch_block(&mut self, pick: usize) -> bool {
+        let mut out = self.blocks.iter().filter(|(_, held)| held.live && held.evicted);
+        let out = out.next().filter(|_| pick.is_multiple_of(2)).map(|(&id, _)| (id, 0));
+        let Some(of) = out.or_else(|| self.first(pick)) else { return false };
+        let (at, arena) = (self.blocks[&of.0].at(of.1), self.blocks[&of.0].arena);
+        match self.pool.touch(at) {
+            Ok(lease) => {
+                assert!(!self.asleep[arena], "the arena sleeps");
+                let cells = self.cells_of(of);
+                let held = self.blocks.get_mut(&of.0).unwrap();
+                held.evicted = false;
+                cells.iter().for_each(|offset| held.cells.get_mut(offset).unwrap().asleep = false);
+                self.leases.push(Leased { lease, of });
+                false
+            }
+            Err(_) if self.refused() => true,
+            Err(Error::Asleep { .. }) => {
+                assert!(self.asleep[arena]);
+                false
+            }
+            Err(Error::Capturing { .. }) => {
+                assert!(self.lanes.iter().any(|lane| lane.captured));
+                false
+            }
+            Err(Error::OutOfMemory(_) | Error::Limit { .. }) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// Launches on a lane, if one is named and may, and ends the lease.
     pub fn end_lease(&mut self, pick: usize, lane: Option<usize>) {
         if self.leases.is_empty() {

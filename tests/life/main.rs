@@ -11,6 +11,7 @@ mod probe;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod shadow;
+mod shortages;
 mod world;
 
 use case::{Case, cases_of};

@@ -5,7 +5,7 @@ use crate::shadow::{Place, right};
 use crate::world::{ARENAS, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{DeviceId, ErrorKind, Grant, Rights};
-use stitchpool::{Backup, Error, Scope};
+use stitchpool::{Error, Scope};
 
 const ANY: &[Kind] = &[Kind::Plain, Kind::Exclusive, Kind::Buffer];
 
@@ -59,7 +59,7 @@ impl World<'_> {
     }
 
     /// An operation was done that takes memory from its place: nothing spoke against it.
-    fn demand_free(&self, moved: &[Place]) {
+    pub fn demand_free(&self, moved: &[Place]) {
         assert!(!self.lanes.iter().any(|lane| lane.captured), "a capture is open");
         assert!(moved.is_empty() || !self.veto.load(Ordering::Relaxed), "a listener has objected");
         for &place in moved {
@@ -96,12 +96,7 @@ impl World<'_> {
 
     pub fn suspend(&mut self, of: Aim, to: Store) -> bool {
         let Some(target) = self.target(of) else { return false };
-        let backup = match to {
-            Store::Host => Backup::Host,
-            Store::Discard => Backup::Discard,
-            Store::Peer(device) => Backup::Peer(DeviceId(device)),
-            Store::Disk => Backup::Disk(std::env::temp_dir()),
-        };
+        let backup = to.backup();
         let awake = self.with_sleep(&target.places, false);
         match self.pool.suspend(target.scope, &backup) {
             Ok(done) => {
@@ -124,9 +119,15 @@ impl World<'_> {
         let asleep = self.with_sleep(&target.places, true);
         match self.pool.resume(target.scope) {
             Ok(done) => {
+                // An arena that wakes leaves alone what was put out of it.
+                let whole = !target.arenas.is_empty();
+                let asleep: Vec<Place> =
+                    asleep.into_iter().filter(|(id, _)| !whole || !self.blocks[id].evicted).collect();
                 assert!(asleep.is_empty() || !done.already, "{asleep:?} are asleep");
                 for (id, offset) in asleep {
-                    self.blocks.get_mut(&id).unwrap().cells.get_mut(&offset).unwrap().asleep = false;
+                    let held = self.blocks.get_mut(&id).unwrap();
+                    held.evicted = false;
+                    held.cells.get_mut(&offset).unwrap().asleep = false;
                 }
                 target.arenas.iter().for_each(|&arena| self.asleep[arena] = false);
                 false
@@ -161,17 +162,36 @@ impl World<'_> {
             return false;
         }
         let scopes = [one, other].map(|id| Scope::Block(self.blocks[&id].block.address));
-        let all = [one, other].into_iter().flat_map(|id| self.blocks[&id].cells.keys().map(move |&at| (id, at)));
-        let target = Target { scope: scopes[0], places: all.collect(), arenas: Vec::new() };
+        let places = [one, other].map(|id| self.blocks[&id].cells.keys().map(|&offset| (id, offset)).collect());
+        self.cross(scopes, places)
+    }
+
+    pub fn exchange_parts(&mut self, one: (usize, u64), other: (usize, u64), length: u64) -> bool {
+        let [Some(one), Some(other)] = [one, other].map(|(pick, from)| self.target(Aim::Part(pick, from, length)))
+        else {
+            return false;
+        };
+        let meet = one.places.iter().any(|place| other.places.contains(place));
+        if one.places.len() == other.places.len() && (!meet || one.places == other.places) {
+            return self.cross([one.scope, other.scope], [one.places, other.places]);
+        }
+        // Neither overlap nor different lengths can be.
+        assert!(self.pool.exchange(one.scope, other.scope).is_err());
+        self.refused()
+    }
+
+    /// Exchanges what stands at the one places with what stands at the others.
+    fn cross(&mut self, scopes: [Scope; 2], [ones, others]: [Vec<Place>; 2]) -> bool {
+        let target = Target { scope: scopes[0], places: [&ones[..], &others[..]].concat(), arenas: Vec::new() };
         match self.pool.exchange(scopes[0], scopes[1]) {
             Ok(()) => {
                 self.demand_free(&target.places);
                 assert!(self.with_sleep(&target.places, true).is_empty(), "what sleeps has no memory to give");
-                let seeds =
-                    [other, one].map(|id| self.blocks[&id].cells.values().map(|cell| cell.seed).collect::<Vec<_>>());
-                for (id, seeds) in [one, other].into_iter().zip(seeds) {
-                    let cells = self.blocks.get_mut(&id).unwrap().cells.values_mut();
-                    cells.zip(seeds).for_each(|(cell, seed)| cell.seed = seed);
+                for ((one, from), (other, to)) in ones.into_iter().zip(others) {
+                    let seeds = [(one, from), (other, to)].map(|(id, offset)| self.blocks[&id].cells[&offset].seed);
+                    for ((id, offset), seed) in [(one, from), (other, to)].into_iter().zip([seeds[1], seeds[0]]) {
+                        self.blocks.get_mut(&id).unwrap().cells.get_mut(&offset).unwrap().seed = seed;
+                    }
                 }
                 false
             }
@@ -184,15 +204,10 @@ impl World<'_> {
         let of = match of {
             Aim::All => Aim::Arena(0),
             Aim::Arena(arena) => Aim::Arena(arena % GRAPH),
-            Aim::Part(pick, from, length) => match self.pick(pick, &[Kind::Exclusive, Kind::Buffer]) {
-                Some(id) if self.blocks[&id].kind == Kind::Buffer => Aim::Part(pick, from, 1),
-                _ => Aim::Part(pick, from, length),
-            },
-            Aim::Block(_) => of,
+            Aim::Part(..) | Aim::Block(_) => of,
         };
         let Some(target) = self.target(of) else { return false };
-        let of_buffer = target.places.iter().any(|(id, _)| self.blocks[id].kind == Kind::Buffer);
-        if matches!(of, Aim::Block(_)) && (of_buffer || target.places.iter().any(|(id, _)| self.blocks[id].captured)) {
+        if matches!(of, Aim::Block(_)) && target.places.iter().any(|(id, _)| self.blocks[id].captured) {
             return false;
         }
         let device = DeviceId(device);

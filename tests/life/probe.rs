@@ -3,7 +3,7 @@
 use crate::case::Kind;
 use crate::rig::Application;
 use crate::shadow::{Given, right};
-use crate::world::{DEVICES, World};
+use crate::world::{DEVICES, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
 use stitchpool::{Error, Scope};
@@ -101,6 +101,8 @@ impl World<'_> {
         self.blocks.retain(|_, held| held.live);
         self.veto.store(false, Ordering::Relaxed);
         (0..DEVICES).for_each(|device| self.host.outside(DeviceId(device), 0).unwrap());
+        (0..DEVICES).for_each(|device| assert!(!self.set_limit(device, 0)));
+        (0..GRAPH).for_each(|arena| self.set_evictable(arena, None));
         self.wake_all();
         self.probe();
         for (_, held) in std::mem::take(&mut self.blocks) {
@@ -120,11 +122,13 @@ impl World<'_> {
         assert!(quarantined > 0 || ledger.is_empty(), "{ledger:?}");
     }
 
-    /// Resumes all; where that does not fit, something that sleeps is freed first.
+    /// Resumes all, and what was put out; where that does not fit, something that sleeps is freed first.
     fn wake_all(&mut self) {
         loop {
-            match self.pool.resume(Scope::All) {
-                Ok(_) => break,
+            let out = self.blocks.values().filter(|held| held.evicted).map(|held| Scope::Block(held.block.address));
+            let scopes: Vec<Scope> = out.chain([Scope::All]).collect();
+            match scopes.into_iter().try_for_each(|scope| self.pool.resume(scope).map(drop)) {
+                Ok(()) => break,
                 Err(Error::OutOfMemory(_)) => {}
                 Err(error) => panic!("{error}"),
             }

@@ -59,6 +59,8 @@ pub struct Held {
     /// Rights that were asked for places of a buffer.
     pub asked: BTreeMap<u64, Given>,
     pub growable: Option<Growable>,
+    /// Iff it was put out while memory was short, and is asleep for that alone.
+    pub evicted: bool,
 }
 
 impl Held {

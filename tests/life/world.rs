@@ -1,6 +1,6 @@
 //! Plays the steps of a life on the pool and on its shadow: blocks, buffers, streams and their work.
 
-use crate::case::{Case, Kind, Op};
+use crate::case::{Case, Kind, Op, Store, Where};
 use crate::rig::{Application, Stream};
 use crate::shadow::{Cell, Given, Held, Lane, Leased, Pinned, Place, Seen, right};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,8 @@ pub const DEVICES: u16 = 2;
 pub const ARENAS: usize = 4;
 /// The arena that graphs are captured into.
 pub const GRAPH: usize = 3;
+/// What a tight pool may hold of each device.
+const TIGHT_GRANULES: u64 = 9;
 const LANES_MAX: usize = 8;
 const BUFFERS_MAX: usize = 4;
 const BUFFER_GRANULES: u64 = 16;
@@ -28,6 +30,11 @@ pub struct World<'a> {
     pub arenas: [ArenaId; ARENAS],
     pub asleep: [bool; ARENAS],
     pub asked: [Given; ARENAS],
+    /// Whether blocks may be put out of them.
+    pub evictable: [bool; ARENAS],
+    /// What the pool may hold of each device, and what it held before this step.
+    pub limits_bytes: [u64; DEVICES as usize],
+    held_bytes: [u64; DEVICES as usize],
     /// By a number that is never given twice.
     pub blocks: BTreeMap<u64, Held>,
     pub leases: Vec<Leased>,
@@ -89,6 +96,9 @@ impl<'a> World<'a> {
             arenas,
             asleep: [false; ARENAS],
             asked: Default::default(),
+            evictable: [false; ARENAS],
+            limits_bytes: [u64::MAX; DEVICES as usize],
+            held_bytes: [0; DEVICES as usize],
             blocks: BTreeMap::new(),
             leases: Vec::new(),
             views: Vec::new(),
@@ -104,6 +114,10 @@ impl<'a> World<'a> {
             refusals: 0,
         };
         (0..2 * DEVICES).for_each(|lane| assert!(!world.register(lane % DEVICES)));
+        if case.tight {
+            (0..DEVICES).for_each(|device| assert!(!world.set_limit(device, TIGHT_GRANULES)));
+            (0..GRAPH).for_each(|arena| world.set_evictable(arena, Some(Store::Host)));
+        }
         world
     }
 
@@ -117,13 +131,31 @@ impl<'a> World<'a> {
             };
         }
         self.failed_before = self.faulty.failed();
-        let stopped = self.act(op);
+        let stopped = self.act_within_limits(op);
         self.faulty.clear();
         self.failed_before = self.faulty.failed();
         if stopped {
             self.inspect();
-            assert!(!self.act(op));
+            assert!(!self.act_within_limits(op));
         }
+    }
+
+    /// Does it, and finds what it has put out. No device is given more memory than its limit allows.
+    fn act_within_limits(&mut self, op: &Op) -> bool {
+        self.held_bytes = self.physical();
+        let stopped = self.act(op);
+        self.find_evicted();
+        let bounds = self.limits_bytes.iter().zip(self.held_bytes).map(|(&limit, before)| limit.max(before));
+        for (held_bytes, most_bytes) in self.physical().into_iter().zip(bounds) {
+            assert!(held_bytes <= most_bytes, "{held_bytes} are held, {most_bytes} may be");
+        }
+        stopped
+    }
+
+    /// What the pool holds of each device.
+    fn physical(&self) -> [u64; DEVICES as usize] {
+        let stats = self.pool.stats();
+        std::array::from_fn(|device| stats.devices[device].holdings.physical_bytes)
     }
 
     /// True: a made fault has stopped it.
@@ -137,6 +169,7 @@ impl<'a> World<'a> {
             Op::Use { block, lane, writes } => self.use_block(*block, *lane, *writes),
             Op::Trespass { block, lane } => self.trespass(*block, *lane),
             Op::Lease(block) => self.lease(*block),
+            Op::Touch(block) => return self.touch_block(*block),
             Op::EndLease { lease, lane } => self.end_lease(*lease, *lane),
             Op::View { parts, rights } => return self.view(parts, *rights),
             Op::UseView { view, lane, writes } => self.use_view(*view, *lane, *writes),
@@ -144,11 +177,15 @@ impl<'a> World<'a> {
             Op::Pin(block) => self.pin(*block),
             Op::Unpin(pin) => self.unpin(*pin),
             Op::Veto(veto) => self.veto.store(*veto, Ordering::Relaxed),
+            Op::Evictable { arena, refuge } => self.set_evictable(*arena, *refuge),
+            Op::Limit { device, granules } => return self.set_limit(*device, *granules),
+            Op::Dissolve(arena) => self.dissolve(*arena),
             Op::SetRights { of, device, rights } => return self.set_rights(*of, *device, *rights),
             Op::Suspend { of, to } => return self.suspend(*of, *to),
             Op::Resume(of) => return self.resume(*of),
             Op::Migrate { of, device } => return self.migrate(*of, *device),
             Op::Exchange(one, other) => return self.exchange(*one, *other),
+            Op::ExchangeParts(one, other, length) => return self.exchange_parts(*one, *other, *length),
             Op::Begin(lane) => return self.begin(*lane),
             Op::End { aborts } => self.end(*aborts),
             Op::Launch(pick) => self.launch(*pick),
@@ -181,7 +218,7 @@ impl<'a> World<'a> {
     }
 
     /// An error that only a made fault excuses.
-    fn excuse(&self, error: &Error) -> bool {
+    pub fn excuse(&self, error: &Error) -> bool {
         assert!(self.refused(), "the driver refused nothing, and yet: {error}");
         true
     }
@@ -225,30 +262,41 @@ impl<'a> World<'a> {
     }
 
     fn alloc(&mut self, op: &Op) -> bool {
-        let Op::Alloc { lane, granules, milligranules, exclusive, arena, away } = *op else { return false };
+        let Op::Alloc { lane, granules, milligranules, exclusive, arena, place } = *op else { return false };
         let alive: Vec<usize> = (0..self.lanes.len()).filter(|&lane| self.lanes[lane].end.is_none()).collect();
         let Some(&lane) = alive.get(lane % alive.len().max(1)) else { return false };
         let captured = self.lanes[lane].captured;
-        let (exclusive, away) = (exclusive && !captured, away && !captured);
+        let (exclusive, place) = (exclusive && !captured, if captured { Where::Home } else { place });
         let arena = if captured { 0 } else { arena };
         let bytes = (granules * self.case.granule_bytes + milligranules * self.case.granule_bytes / 1000).max(1);
         let mut request = Request::new(bytes, self.lanes[lane].stream.id).in_arena(self.arenas[arena]);
         request.exclusive = exclusive;
         let device = self.lanes[lane].device();
         let mut base = Given::from([(device, Rights::ReadWrite)]);
-        if away {
-            let other = DeviceId(1 - device.0);
+        let other = DeviceId(1 - device.0);
+        if place != Where::Home {
             base.insert(other, Rights::ReadWrite);
-            request.placement = Some(Placement::Home(other));
         }
+        request.placement = match place {
+            Where::Home => None,
+            Where::Away => Some(Placement::Home(other)),
+            Where::Dealt => {
+                let stripe_bytes = self.case.granule_bytes;
+                Some(Placement::RoundRobin { devices: vec![device, other], stripe_bytes })
+            }
+        };
         let arena = if captured { GRAPH } else { arena };
         match self.pool.alloc(&request) {
             Ok(block) => {
                 assert!(!self.asleep[arena], "the arena sleeps");
                 let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };
-                let place = if away { DeviceId(1 - device.0) } else { device };
                 let segments = self.pool.segments(block.address, block.bytes).unwrap();
-                assert!(!exclusive || segments.iter().all(|segment| segment.device == place), "{segments:?}");
+                let lies_well = segments.iter().enumerate().all(|(stripe, segment)| match place {
+                    Where::Home => segment.device == device,
+                    Where::Away => segment.device == other,
+                    Where::Dealt => segment.device == [device, other][stripe % 2],
+                });
+                assert!(!exclusive || lies_well, "{place:?}: {segments:?}");
                 self.enter(Self::held(block, kind, (lane, arena), base), captured);
                 false
             }
@@ -262,7 +310,8 @@ impl<'a> World<'a> {
     fn held(block: Block, kind: Kind, (owner, arena): (usize, usize), base: Given) -> Held {
         let (cells, asked) = (BTreeMap::new(), BTreeMap::new());
         let (users, growable) = (BTreeSet::from([owner]), None);
-        Held { block, kind, owner, arena, live: true, captured: false, cells, users, base, asked, growable }
+        let (live, captured, evicted) = (true, false, false);
+        Held { block, kind, owner, arena, live, captured, cells, users, base, asked, growable, evicted }
     }
 
     /// A new block comes into the shadow, and is written.

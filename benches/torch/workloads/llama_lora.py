@@ -11,18 +11,23 @@ class Lora(nn.Module):
     def __init__(self, base):
         super().__init__()
         self.base = base
-        self.down = nn.Parameter(torch.randn(RANK, base.in_features, device="cuda", dtype=torch.bfloat16) * 0.01)
-        self.up = nn.Parameter(torch.zeros(base.out_features, RANK, device="cuda", dtype=torch.bfloat16))
+        like = {"device": base.weight.device, "dtype": base.weight.dtype}
+        self.down = nn.Parameter(torch.randn(RANK, base.in_features, **like) * 0.01)
+        self.up = nn.Parameter(torch.zeros(base.out_features, RANK, **like))
 
     def forward(self, x):
         return self.base(x) + (x @ self.down.t()) @ self.up.t()
 
 
-def prepare():
-    model = billion(recompute=True)
+def add_lora(model):
     model.requires_grad_(False)
     for layer in model.layers:
         layer.attention.query, layer.attention.value = Lora(layer.attention.query), Lora(layer.attention.value)
+    return model
+
+
+def prepare():
+    model = add_lora(billion(recompute=True))
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(1)
 

@@ -6,7 +6,7 @@
  *   unless the function says otherwise; stitchpool_last_error() has the words, on the same thread.
  * - Drivers and pools are handles: numbers in a pointer's clothes, compared and never followed. One
  *   that was closed, or never given out, is STITCHPOOL_INVALID_HANDLE; null is STITCHPOOL_NULL_POINTER.
- *   So are the leases, views, growable buffers, pins and listeners of a pool, which another pool does not
+ *   So are the leases, views, growable buffers, pins, listeners, exporters and offers of a pool, which another pool does not
  *   know. While one of them but a listener is there, the pool is not destroyed: STITCHPOOL_IN_USE.
  * - Any other pointer must be null (a status where the function does not allow it) or point to what
  *   its type says until the call returns. Pointers to device memory are never followed.
@@ -71,8 +71,13 @@ enum {
     STITCHPOOL_SHARED = 28,            /* the block shares handles with others: nothing can be done to it alone */
     STITCHPOOL_UNKNOWN_ARENA = 29,     /* not an arena of this pool */
     STITCHPOOL_DISK = 30,              /* a backup file would not do */
-    STITCHPOOL_HELD = 31,              /* leases or views hold the block */
-    STITCHPOOL_VETOED = 32             /* a listener would not let memory go */
+    STITCHPOOL_HELD = 31,              /* leases, views, exports or other processes hold the block */
+    STITCHPOOL_VETOED = 32,            /* a listener would not let memory go */
+    STITCHPOOL_STALE = 33,             /* the ticket names memory that is not offered any more */
+    STITCHPOOL_GONE = 34,              /* the memory was recalled, or the process that exported it is gone */
+    STITCHPOOL_CALLED_OFF = 35,        /* not all of a group could import, so none has */
+    STITCHPOOL_SOCKET = 36,            /* the system refused something about a socket */
+    STITCHPOOL_REFUSED = 37            /* another process refused, or sent what cannot be */
 };
 
 /* The host as a place for memory. */
@@ -87,6 +92,11 @@ typedef struct stitchpool_view stitchpool_view;
 typedef struct stitchpool_growable stitchpool_growable;
 typedef struct stitchpool_pin stitchpool_pin;
 typedef struct stitchpool_listener stitchpool_listener;
+typedef struct stitchpool_exporter stitchpool_exporter;
+typedef struct stitchpool_offer stitchpool_offer;
+typedef struct stitchpool_importer stitchpool_importer;
+typedef struct stitchpool_import stitchpool_import;
+typedef struct stitchpool_hold stitchpool_hold;
 /* A stream that is registered with a pool; never 0. */
 typedef uint64_t stitchpool_stream;
 
@@ -666,6 +676,113 @@ stitchpool_status stitchpool_listen(const stitchpool_pool *pool, const stitchpoo
                                     stitchpool_listener **listener);
 /* Tells it no longer; of what is under way it may be told once more. */
 stitchpool_status stitchpool_unlisten(const stitchpool_pool *pool, stitchpool_listener *listener);
+
+/* ---- Memory in several processes ---- */
+
+/*
+ * A process offers memory of a pool whose handles may leave it (stitchpool_settings.handle_kind), and passes the
+ * offer's ticket on, by any means. Another process of the same user connects an importer with it and maps the memory.
+ * Whole handles are shared: whoever imports a part of a block that shares handles with others sees those too.
+ * While memory is offered, or another process has it, its blocks are held: not suspended, moved or evicted, and a
+ * free takes effect when the last of that is over. See docs/src/share.md.
+ */
+
+/* Names an offer; passed on as it is. It is no secret: only processes of the same user get an answer. */
+typedef struct stitchpool_ticket {
+    uint8_t bytes[256];
+} stitchpool_ticket;
+
+typedef struct stitchpool_ticket_info {
+    size_t struct_size;
+    uint64_t generation;    /* an offer's number at its exporter, never given again */
+    uint64_t mapped_bytes;  /* what an importer maps: whole handles */
+    uint64_t offset_bytes;  /* where the first part begins in that */
+    uint64_t bytes;         /* how long the first part is */
+    uint32_t parts;         /* how many there are */
+    uint32_t ranks;         /* of a group that imports all or nothing; 0: each process for itself */
+    uint32_t pid;           /* the exporting process, as it sees itself */
+    int32_t handle_kind;    /* STITCHPOOL_HANDLE_... */
+    int32_t rights;         /* the most that an importer may do: STITCHPOOL_RIGHTS_... */
+    uint32_t reserved;
+    uint8_t device_uuid[16]; /* where the first of the memory lies */
+} stitchpool_ticket_info;
+
+/*
+ * Listens for other processes: at `path`, which only this user may connect to, or, where that is null, under a
+ * name that is no file and ends with the process (processes in another network namespace do not find it).
+ */
+stitchpool_status stitchpool_exporter_create(const stitchpool_pool *pool, const char *path,
+                                             stitchpool_exporter **exporter);
+/* Answers on a thread of its own from now on. Without it, answer by calls. */
+stitchpool_status stitchpool_exporter_serve(const stitchpool_pool *pool, const stitchpool_exporter *exporter);
+/* Answers until something was answered, for `wait_us` at most. `answered`: how many requests; may be null. */
+stitchpool_status stitchpool_exporter_answer(const stitchpool_pool *pool, const stitchpool_exporter *exporter,
+                                             uint64_t wait_us, uint64_t *answered);
+/*
+ * Recalls what it offers and waits a second for those who have imported it. What they still have then is left
+ * standing for ever, because they may be using it: recall first.
+ */
+stitchpool_status stitchpool_exporter_drop(const stitchpool_pool *pool, stitchpool_exporter *exporter);
+/*
+ * Offers parts of live blocks with at most these rights (read, or read and write). A part may reach over
+ * neighbouring blocks, as the handles of a growable buffer are. The same parts with the same rights give the
+ * same ticket, byte by byte.
+ */
+stitchpool_status stitchpool_offer_create(const stitchpool_pool *pool, const stitchpool_exporter *exporter,
+                                          const stitchpool_part *parts, size_t part_count, int32_t rights,
+                                          stitchpool_offer **offer, stitchpool_ticket *ticket);
+/*
+ * The same to a group of `ranks` processes that import it all or not at all: where one of them cannot, or is not
+ * ready `within_us` after the first has begun, each of them is refused with STITCHPOOL_CALLED_OFF. They may retry.
+ */
+stitchpool_status stitchpool_offer_create_together(const stitchpool_pool *pool, const stitchpool_exporter *exporter,
+                                                   const stitchpool_part *parts, size_t part_count, int32_t rights,
+                                                   uint32_t ranks, uint64_t within_us, stitchpool_offer **offer,
+                                                   stitchpool_ticket *ticket);
+/*
+ * From now on the ticket is stale; who has imported the memory is asked to let it go, and this waits until all
+ * have. STITCHPOOL_HELD after `within_us`, and the words name the processes: it is offered as before then.
+ */
+stitchpool_status stitchpool_offer_recall(const stitchpool_pool *pool, const stitchpool_exporter *exporter,
+                                          const stitchpool_offer *offer, uint64_t within_us);
+/* Offers it no longer. Who has imported it is asked to let it go; its blocks are held until all have. */
+stitchpool_status stitchpool_offer_drop(const stitchpool_pool *pool, stitchpool_offer *offer);
+stitchpool_status stitchpool_ticket_describe(const stitchpool_ticket *ticket, stitchpool_ticket_info *info);
+
+/*
+ * Connects to the exporter of a ticket; this importer takes its other tickets too. `driver` maps the memory. No
+ * answer may take longer than `patience_us`, now and later: STITCHPOOL_TIMEOUT then.
+ */
+stitchpool_status stitchpool_importer_connect(const stitchpool_driver *driver, const stitchpool_ticket *ticket,
+                                              uint64_t patience_us, stitchpool_importer **importer);
+/*
+ * Hears on a thread of its own what the exporter recalls, and within moments that its process has ended: then
+ * imports are gone, and their mappings as soon as nobody holds them.
+ */
+stitchpool_status stitchpool_importer_watch(const stitchpool_importer *importer);
+/* The same by a call: waits for word, for `wait_us` at most. `gone`: how many imports went; may be null. */
+stitchpool_status stitchpool_importer_poll(const stitchpool_importer *importer, uint64_t wait_us, uint64_t *gone);
+/* This process's number of the device that a ticket's memory begins on. STITCHPOOL_UNKNOWN_DEVICE: it sees it not. */
+stitchpool_status stitchpool_importer_device(const stitchpool_importer *importer, const stitchpool_ticket *ticket,
+                                             int32_t *device);
+/* STITCHPOOL_IN_USE while anything is imported. */
+stitchpool_status stitchpool_importer_close(stitchpool_importer *importer);
+/* Maps a ticket's memory and opens it to `grants`. The same ticket and grants again are the same mappings. */
+stitchpool_status stitchpool_import_open(const stitchpool_importer *importer, const stitchpool_ticket *ticket,
+                                         const stitchpool_grant *grants, size_t grant_count,
+                                         stitchpool_import **import);
+/* Where a part begins here and how long it is; each may be null. STITCHPOOL_GONE: the memory is gone. */
+stitchpool_status stitchpool_import_part(const stitchpool_importer *importer, const stitchpool_import *import,
+                                         size_t index, void **address, uint64_t *bytes);
+/* Keeps the memory mapped, whatever its exporter does, while work that uses it is prepared and queued. */
+stitchpool_status stitchpool_import_hold(const stitchpool_importer *importer, const stitchpool_import *import,
+                                         stitchpool_hold **hold);
+stitchpool_status stitchpool_hold_drop(const stitchpool_importer *importer, stitchpool_hold *hold);
+/*
+ * With its last import and hold the memory is unmapped, after all work of the devices it was opened to; none of their
+ * streams may be captured meanwhile.
+ */
+stitchpool_status stitchpool_import_drop(const stitchpool_importer *importer, stitchpool_import *import);
 
 /* ---- PyTorch ---- */
 

@@ -2,6 +2,7 @@
 //! kept words.
 
 use crate::open_driver::{DRIVERS, OpenDriver};
+use crate::open_importer::{IMPORTERS, OpenImporter};
 use crate::open_pool::{OpenPool, POOLS};
 use crate::refusal::{Result, remember};
 use crate::status::Status;
@@ -35,6 +36,26 @@ pub enum PinHandle {}
 /// What C sees of a listener.
 #[derive(Debug)]
 pub enum ListenerHandle {}
+
+/// What C sees of an exporter.
+#[derive(Debug)]
+pub enum ExporterHandle {}
+
+/// What C sees of an offer.
+#[derive(Debug)]
+pub enum OfferHandle {}
+
+/// What C sees of an importer.
+#[derive(Debug)]
+pub enum ImporterHandle {}
+
+/// What C sees of an import.
+#[derive(Debug)]
+pub enum ImportHandle {}
+
+/// What C sees of a hold on an import.
+#[derive(Debug)]
+pub enum HoldHandle {}
 
 /// Runs a function's body.
 #[inline]
@@ -70,6 +91,11 @@ pub(crate) fn at_once(pool: *const PoolHandle, short: impl FnOnce(&OpenPool) -> 
 /// Runs a function's body on the driver that a handle names.
 pub(crate) fn with_driver(driver: *const DriverHandle, body: impl FnOnce(&OpenDriver) -> Result<()>) -> Status {
     answer(|| DRIVERS.with(driver.addr(), body))
+}
+
+/// Runs a function's body on the importer that a handle names.
+pub(crate) fn with_importer(importer: *const ImporterHandle, body: impl FnOnce(&OpenImporter) -> Result<()>) -> Status {
+    answer(|| IMPORTERS.with(importer.addr(), body))
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 //! opened them, since a driver's handles, and the threads that were inside a call, do not cross a fork.
 
 use crate::open_driver::DRIVERS;
+use crate::open_importer::IMPORTERS;
 use crate::open_pool::POOLS;
 use crate::presence;
 use std::ffi::c_int;
@@ -30,4 +31,5 @@ extern "C" fn in_child() {
     presence::leave_others();
     DRIVERS.disown();
     POOLS.disown();
+    IMPORTERS.disown();
 }

@@ -11,6 +11,7 @@ mod boundary;
 pub mod entry;
 mod fork;
 mod open_driver;
+mod open_importer;
 mod open_pool;
 mod place;
 mod pointer;
@@ -28,7 +29,10 @@ mod status;
 mod table;
 mod thread_word;
 
-pub use boundary::{DriverHandle, GrowableHandle, LeaseHandle, ListenerHandle, PinHandle, PoolHandle, ViewHandle};
+pub use boundary::{
+    DriverHandle, ExporterHandle, GrowableHandle, HoldHandle, ImportHandle, ImporterHandle, LeaseHandle,
+    ListenerHandle, OfferHandle, PinHandle, PoolHandle, ViewHandle,
+};
 pub use open_driver::OpenDriver;
 pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;

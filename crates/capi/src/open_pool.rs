@@ -60,6 +60,17 @@ impl OpenPool {
         self.raw_streams.find(key).map_or_else(|| self.enter(key), Ok)
     }
 
+    /// The same, if it is registered already.
+    ///
+    /// # Safety
+    /// - As for [`OpenPool::raw_stream`].
+    #[inline(always)]
+    pub(crate) unsafe fn known_stream(&self, device: DeviceId, value: u64) -> Option<Registered> {
+        // SAFETY: the caller answers for the stream.
+        let key = unsafe { Key::of(&*self.driver.driver, device, value) }.ok()?;
+        self.raw_streams.find(key)
+    }
+
     /// Retires the stream that a driver's handle value means now.
     ///
     /// # Safety

@@ -1,9 +1,11 @@
 //! The pool of this process for PyTorch: opened when the first memory is asked for, never closed,
 //! because tensors are freed until the very end of the process.
 
+use crate::boundary::PoolHandle;
 use crate::fork;
 use crate::open_driver::OpenDriver;
 use crate::open_pool::{OpenPool, POOLS};
+use crate::pointer::handle_to;
 use crate::refusal::{Refusal, Result};
 use crate::shape::{Choice, DriverOptions};
 use crate::status::Status;
@@ -54,6 +56,12 @@ pub(crate) fn handle() -> Result<usize> {
         0 => open(),
         handle => Ok(handle),
     }
+}
+
+/// The pool as C names it; null until it is open.
+#[inline(always)]
+pub(crate) fn opened() -> *const PoolHandle {
+    handle_to::<PoolHandle>(HANDLE.load(Ordering::Acquire))
 }
 
 #[cold]

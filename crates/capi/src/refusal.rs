@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use stitchpool_chunks::Error as ChunksError;
 use stitchpool_pool::Error as PoolError;
+use stitchpool_share::Error as ShareError;
 
 /// A refusal of this library. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +57,9 @@ impl From<PoolError> for Refusal {
             PoolError::UnknownDevice { .. } => Status::UnknownDevice,
             PoolError::Unreachable { .. } => Status::Unreachable,
             PoolError::NoRights { .. } => Status::NoRights,
-            PoolError::Setting(_) | PoolError::Backup(_) | PoolError::Layout { .. } => Status::InvalidArgument,
+            PoolError::Private { .. } | PoolError::Setting(_) | PoolError::Backup(_) | PoolError::Layout { .. } => {
+                Status::InvalidArgument
+            }
             PoolError::UnknownArena { .. } => Status::UnknownArena,
             PoolError::Asleep { .. } => Status::Asleep,
             PoolError::Busy { .. } => Status::Busy,
@@ -70,7 +73,7 @@ impl From<PoolError> for Refusal {
             PoolError::Vetoed { .. } => Status::Vetoed,
             PoolError::NotWhole { .. } | PoolError::PartOfHandle { .. } => Status::Shared,
             PoolError::OutOfRange { .. } | PoolError::BeyondMax { .. } => Status::OutOfRange,
-            PoolError::NotBacked { .. } | PoolError::Private { .. } => Status::InvalidArgument,
+            PoolError::NotBacked { .. } => Status::InvalidArgument,
             PoolError::Lost { .. } => Status::OutOfResources,
             PoolError::TooMany { .. } => Status::TooMany,
             PoolError::Chunks(error) => of_chunks(error),
@@ -96,6 +99,29 @@ fn of_chunks(error: &ChunksError) -> Status {
 impl From<stitchpool_driver::Error> for Refusal {
     fn from(error: stitchpool_driver::Error) -> Self {
         Self::new(error.kind.into(), error.to_string())
+    }
+}
+
+impl From<ShareError> for Refusal {
+    fn from(error: ShareError) -> Self {
+        let status = match error {
+            ShareError::Pool(error) => return error.into(),
+            ShareError::Driver(error) => return error.into(),
+            ShareError::NoTicket(_) | ShareError::Version { .. } | ShareError::Argument(_) => Status::InvalidArgument,
+            ShareError::Stale { .. } => Status::Stale,
+            ShareError::ForeignUser { .. } => Status::NotPermitted,
+            ShareError::NotVisible { .. } => Status::UnknownDevice,
+            ShareError::Rights { .. } => Status::NoRights,
+            ShareError::Silent { .. } => Status::Timeout,
+            ShareError::Lost { .. } | ShareError::Recalled { .. } => Status::Gone,
+            ShareError::CalledOff { .. } => Status::CalledOff,
+            ShareError::StillHeld { .. } => Status::Held,
+            ShareError::Socket { .. } => Status::Socket,
+            ShareError::Message { .. } | ShareError::Refused { .. } => Status::Refused,
+            ShareError::TooMany { .. } => Status::TooMany,
+            ShareError::Forked { .. } => Status::InvalidHandle,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

@@ -17,6 +17,7 @@ mod scope;
 mod segment;
 mod settings;
 mod stats;
+mod ticket;
 mod trimmed;
 
 pub use backup::CBackup;
@@ -35,10 +36,11 @@ pub use scope::CScope;
 pub use segment::CSegment;
 pub use settings::CSettings;
 pub use stats::CStats;
+pub use ticket::{CTicket, CTicketInfo};
 pub use trimmed::CTrimmed;
 
 pub(crate) use device::{device_of, number_of};
 pub(crate) use driver_options::{Choice, DriverOptions};
-pub(crate) use grant::grants_of;
+pub(crate) use grant::{grants_of, rights_of};
 pub(crate) use listener::Listener;
 pub(crate) use notice::Notice;

@@ -5,6 +5,7 @@ use crate::shelf::Shelf;
 use crate::status::Status;
 use parking_lot::Mutex;
 use stitchpool_pool::{Growable, Lease, ListenerId, Pin, View};
+use stitchpool_share::{Exporter, Offer};
 
 /// A shelf for each kind.
 pub struct Shelves {
@@ -13,6 +14,8 @@ pub struct Shelves {
     growables: Shelf<Growable>,
     pins: Shelf<Pin>,
     listeners: Shelf<ListenerId>,
+    exporters: Shelf<Exporter>,
+    offers: Shelf<Offer>,
 }
 
 /// A kind of thing that stands on a shelf.
@@ -40,10 +43,12 @@ shelved! {
     Growable, growables;
     Pin, pins;
     ListenerId, listeners;
+    Exporter, exporters;
+    Offer, offers;
 }
 
 impl Shelves {
-    /// Empty ones. The tables of drivers and pools have the kinds 1 and 2.
+    /// Empty ones. The tables of drivers and pools have the kinds 1 and 2; those of importers come after these.
     pub(crate) const fn new() -> Self {
         Self {
             leases: Shelf::new("lease", 3),
@@ -51,14 +56,17 @@ impl Shelves {
             growables: Shelf::new("growable", 5),
             pins: Shelf::new("pin", 6),
             listeners: Shelf::new("listener", 7),
+            exporters: Shelf::new("exporter", 8),
+            offers: Shelf::new("offer", 9),
         }
     }
 
     /// Refuses while anything is held that keeps memory in its place.
     pub(crate) fn may_go(&self) -> Result<()> {
-        let held = [self.leases.held(), self.views.held(), self.growables.held(), self.pins.held()];
+        let stays = [self.leases.held(), self.views.held(), self.growables.held(), self.pins.held()];
+        let held = stays.into_iter().chain([self.offers.held(), self.exporters.held()]);
         let held: Vec<String> =
-            held.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{name}s: {count}")).collect();
+            held.filter(|(count, _)| *count > 0).map(|(count, name)| format!("{name}s: {count}")).collect();
         if held.is_empty() {
             return Ok(());
         }

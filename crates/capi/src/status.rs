@@ -48,8 +48,13 @@ statuses! {
     Shared = 28, c"STITCHPOOL_SHARED", "A block shares handles with others.";
     UnknownArena = 29, c"STITCHPOOL_UNKNOWN_ARENA", "Not an arena of the pool.";
     Disk = 30, c"STITCHPOOL_DISK", "A backup file would not do.";
-    Held = 31, c"STITCHPOOL_HELD", "Leases or views hold a block.";
+    Held = 31, c"STITCHPOOL_HELD", "Leases, views, exports or other processes hold a block.";
     Vetoed = 32, c"STITCHPOOL_VETOED", "A listener would not let memory go.";
+    Stale = 33, c"STITCHPOOL_STALE", "A ticket names memory that is not offered any more.";
+    Gone = 34, c"STITCHPOOL_GONE", "Imported memory was recalled, or its process is gone.";
+    CalledOff = 35, c"STITCHPOOL_CALLED_OFF", "Not all of a group could import, so none has.";
+    Socket = 36, c"STITCHPOOL_SOCKET", "The system refused something about a socket.";
+    Refused = 37, c"STITCHPOOL_REFUSED", "Another process refused, or sent what cannot be.";
 }
 
 impl From<ErrorKind> for Status {

@@ -1,10 +1,11 @@
-//! Carries out the plan of a growable buffer's part: what is idle there is taken back, gaps are filled,
+//! Carries out the plan of a growable buffer's portion: what is idle there is taken back, gaps are filled,
 //! and every handle becomes a live block of its own. All of it, or nothing.
 
 use crate::candidate::fences;
-use crate::chain::{Gap, Slot};
+use crate::chain::Gap;
 use crate::job::Waits;
 use crate::plan::Plan;
+use crate::slot::Slot;
 use crate::stitch::{Incoming, Room, Setback, Stitch};
 use crate::taken::take;
 use crate::unit::units_of;
@@ -38,7 +39,7 @@ impl Stitch<'_> {
     }
 
     /// Fills the gaps of the plan with the handles that were brought, and enters all blocks.
-    pub(crate) fn fill_part(&mut self, plan: &Plan, chain: u64) -> Result<u64, Setback> {
+    pub(crate) fn fill_portion(&mut self, plan: &Plan, chain: u64) -> Result<u64, Setback> {
         let mut filled: Vec<Filled> = Vec::with_capacity(plan.lack.gaps.len());
         let mut brought = self.handles.iter().map(|incoming| incoming.handle.clone()).collect::<Vec<_>>().into_iter();
         for gap in &plan.lack.gaps {
@@ -60,7 +61,7 @@ impl Stitch<'_> {
                 }
             }
         }
-        self.commit_part(plan, filled);
+        self.commit_portion(plan, filled);
         Ok(chain)
     }
 
@@ -77,7 +78,7 @@ impl Stitch<'_> {
         }
     }
 
-    fn commit_part(&mut self, plan: &Plan, filled: Vec<Filled>) {
+    fn commit_portion(&mut self, plan: &Plan, filled: Vec<Filled>) {
         let mut blocks: Vec<Gap> = plan.lack.idle.clone();
         let mut brought = std::mem::take(&mut self.handles).into_iter();
         for Filled { room, run, rest } in filled {

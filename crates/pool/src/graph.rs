@@ -124,8 +124,8 @@ impl Pool {
     /// to a new one.
     ///
     /// # Errors
-    /// [`Error::UnknownArena`], [`Error::Busy`]; [`Error::InUse`] where it has live blocks or graphs, or is
-    /// the default one.
+    /// [`Error::UnknownArena`], [`Error::Busy`]; [`Error::InUse`] where it has live blocks, growable buffers or
+    /// graphs, where leases or views hold what was freed in it, or is the default one.
     pub fn dissolve(&self, arena: ArenaId) -> Result<()> {
         self.engine.dissolve(arena)
     }
@@ -229,6 +229,10 @@ impl Engine {
         let graphs = mapper.captures.graphs(arena);
         let why = match (blocks, graphs) {
             _ if arena.is_default() => "it serves the requests that name none".into(),
+            (0, 0) if self.has_buffers(&mapper, arena) => "growable buffers are in it: drop them first".into(),
+            (0, 0) if self.heaps_of(arena).any(|heap| heap.core.lock().holds.freed().next().is_some()) => {
+                "leases or views hold what was freed in it: end them first".into()
+            }
             (0, 0) => {
                 self.registry.abandon(|key| key.arena == arena);
                 mapper.arenas.remove(arena);
@@ -238,6 +242,14 @@ impl Engine {
             _ => format!("{blocks} blocks are live in it: free them first"),
         };
         Err(Error::InUse { what, why })
+    }
+
+    /// Whether growable buffers are in an arena that can still grow.
+    fn has_buffers(&self, mapper: &Mapper, arena: ArenaId) -> bool {
+        self.heaps_of(arena).any(|heap| {
+            let serial = heap.core.lock().tenant.as_ref().map_or(0, |tenant| tenant.key.serial);
+            mapper.chains.values().any(|chain| chain.heap() == heap.index && chain.is_kept_for(serial))
+        })
     }
 
     /// Ends captures that the driver had begun and has ended since, without a word to the pool.

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::heap::{Core, Heap};
 use crate::job::Job;
 use crate::mapper::Mapper;
-use crate::part::Part;
 use crate::pool::Pool;
+use crate::portion::Portion;
 use crate::request::{Request, StreamId};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use std::ops::Range;
@@ -27,8 +27,8 @@ pub struct Growable {
     pool: Pool,
     stream: StreamId,
     heap: u32,
-    /// All of it, as the part of a job.
-    whole: Part,
+    /// All of it, as the portion of a job.
+    whole: Portion,
 }
 
 impl Pool {
@@ -84,10 +84,10 @@ impl Pool {
         }
         let at = mapper.open_chain(max_bytes, heap.index, false)?;
         if let Some(chain) = mapper.chains.get_mut(&at) {
-            chain.keep(max_bytes);
+            chain.keep(max_bytes, request.stream.serial);
         }
         drop(mapper);
-        let whole = Part { chain: at, start: at, end: at + max_bytes, step_bytes, max_bytes };
+        let whole = Portion { chain: at, start: at, end: at + max_bytes, step_bytes, max_bytes };
         let growable = Growable { pool: self.clone(), stream: request.stream, heap: heap.index, whole };
         growable.grow_to(request.bytes)?;
         Ok(growable)
@@ -126,7 +126,7 @@ impl Growable {
 
     /// Backs `bytes` from `offset_bytes` on: all of it, or nothing on an error. What is backed already stays
     /// as it is. What was given back and still has its memory is taken back without a driver call, handles
-    /// that reach beyond the part as a whole. Where the memory was taken meanwhile for something else, while
+    /// that reach beyond the portion as a whole. Where the memory was taken meanwhile for something else, while
     /// work that used it still runs, the CPU waits for that work.
     ///
     /// # Errors
@@ -134,12 +134,12 @@ impl Growable {
     /// [`Error::OutOfMemory`], [`Error::UnknownStream`] if its stream was retired, [`Error::Lost`], or the
     /// driver's, `Timeout` among them.
     pub fn back(&self, offset_bytes: u64, bytes: u64) -> Result<()> {
-        let part = self.granules(offset_bytes, bytes)?;
+        let portion = self.granules(offset_bytes, bytes)?;
         let engine = &*self.pool.engine;
         let heap = self.heap()?;
         let lacking_bytes = {
             let mapper = engine.mapper.lock();
-            part.lack(&mapper, &heap.core.lock())?.bytes()
+            portion.lack(&mapper, &heap.core.lock())?.bytes()
         };
         if lacking_bytes == 0 {
             return Ok(());
@@ -151,20 +151,20 @@ impl Growable {
         drop(core);
         let tenant = tenant.ok_or(Error::UnknownStream { serial })?;
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);
-        self.pool.serve(|| Job { part: Some(part), ..plain() }).map(drop)
+        self.pool.serve(|| Job { portion: Some(portion), ..plain() }).map(drop)
     }
 
     /// Gives back what is backed of `bytes` from `offset_bytes` on, in the order of the buffer's stream, and
     /// says how many bytes that were. They serve other requests as all free memory does, and go back to the
-    /// driver with a trim. Other parts are not touched.
+    /// driver with a trim. Other portions are not touched.
     ///
     /// # Errors
     /// [`Error::PartOfHandle`] if a handle lies in it only in part, [`Error::BeyondMax`], or `Unaligned`.
     /// Nothing was given back then.
     pub fn give_back(&self, offset_bytes: u64, bytes: u64) -> Result<u64> {
-        let part = self.granules(offset_bytes, bytes)?;
-        let blocks = self.blocks(&part)?;
-        if let Some(cut) = blocks.iter().find(|block| block.start < part.start || block.end() > part.end) {
+        let portion = self.granules(offset_bytes, bytes)?;
+        let blocks = self.blocks(&portion)?;
+        if let Some(cut) = blocks.iter().find(|block| block.start < portion.start || block.end() > portion.end) {
             let (start_bytes, end_bytes) = (cut.start - self.whole.start, cut.end() - self.whole.start);
             return Err(Error::PartOfHandle { start_bytes, end_bytes });
         }
@@ -180,7 +180,7 @@ impl Growable {
         Ok(given_bytes)
     }
 
-    /// The parts that are backed, as offsets in bytes, in order; two never touch.
+    /// The portions that are backed, as offsets in bytes, in order; two never touch.
     #[must_use]
     pub fn backed(&self) -> Vec<Range<u64>> {
         let mut backed: Vec<Range<u64>> = Vec::new();
@@ -205,36 +205,36 @@ impl Growable {
     /// # Errors
     /// [`Error::BeyondMax`], [`Error::NotBacked`], or [`Error::Asleep`].
     pub fn segments(&self, offset_bytes: u64, bytes: u64) -> Result<Vec<Segment>> {
-        let part = self.part(offset_bytes, bytes)?;
+        let portion = self.portion(offset_bytes, bytes)?;
         let heap = self.heap()?;
         let mapper = self.pool.engine.mapper.lock();
         let core = heap.core.lock();
-        self.covered(&part, &blocks_in(&part, &mapper, &core))?;
-        let slots = mapper.chains.get(&part.chain).into_iter().flat_map(|chain| part.slots(chain));
+        self.covered(&portion, &blocks_in(&portion, &mapper, &core))?;
+        let slots = mapper.chains.get(&portion.chain).into_iter().flat_map(|chain| portion.slots(chain));
         let mappings = slots.filter_map(|slot| slot.current());
         let segments: Vec<Segment> =
-            mappings.filter_map(|mapping| Segment::of(mapping, Address(part.start), bytes)).collect();
+            mappings.filter_map(|mapping| Segment::of(mapping, Address(portion.start), bytes)).collect();
         if segments.iter().map(|segment| segment.bytes).sum::<u64>() < bytes {
             return Err(Error::Asleep { what: format!("the growable buffer at {}", self.address()) });
         }
         Ok(segments)
     }
 
-    /// Notes that this part is used on `stream` too: once given back, it is not reused before what is queued
+    /// Notes that this portion is used on `stream` too: once given back, it is not reused before what is queued
     /// there until then is done.
     ///
     /// # Errors
     /// [`Error::BeyondMax`], [`Error::NotBacked`], [`Error::UnknownStream`], or [`Error::NoRights`].
     pub fn record_use(&self, offset_bytes: u64, bytes: u64, stream: StreamId) -> Result<()> {
-        let part = self.part(offset_bytes, bytes)?;
+        let portion = self.portion(offset_bytes, bytes)?;
         let engine = &*self.pool.engine;
         let clock = engine.registry.clock(stream.serial, stream.home)?;
         let heap = self.heap()?;
-        engine.may_use(heap, Address(part.start), &clock)?;
+        engine.may_use(heap, Address(portion.start), &clock)?;
         let mapper = engine.mapper.lock();
         let mut core = heap.core.lock();
-        let blocks = blocks_in(&part, &mapper, &core);
-        self.covered(&part, &blocks)?;
+        let blocks = blocks_in(&portion, &mapper, &core);
+        self.covered(&portion, &blocks)?;
         if stream.serial != self.stream.serial {
             for block in blocks {
                 core.add_use(block.start, &clock);
@@ -247,43 +247,43 @@ impl Growable {
         self.pool.engine.registry.heap(self.heap).ok_or(Error::UnknownStream { serial: self.stream.serial })
     }
 
-    /// A part of it, by whole granules.
-    fn granules(&self, offset_bytes: u64, bytes: u64) -> Result<Part> {
+    /// A portion of it, by whole granules.
+    fn granules(&self, offset_bytes: u64, bytes: u64) -> Result<Portion> {
         let granule_bytes = self.pool.engine.granule_bytes();
         whole_granules("offset", offset_bytes, granule_bytes)?;
         whole_granules("part", bytes, granule_bytes)?;
-        self.part(offset_bytes, bytes)
+        self.portion(offset_bytes, bytes)
     }
 
-    /// A part of it.
-    fn part(&self, offset_bytes: u64, bytes: u64) -> Result<Part> {
+    /// A portion of it.
+    fn portion(&self, offset_bytes: u64, bytes: u64) -> Result<Portion> {
         let max_bytes = self.whole.max_bytes;
         match offset_bytes.checked_add(bytes) {
             Some(end) if end <= max_bytes => {
                 let start = self.whole.start + offset_bytes;
-                Ok(Part { start, end: start + bytes, ..self.whole })
+                Ok(Portion { start, end: start + bytes, ..self.whole })
             }
             _ => Err(Error::BeyondMax { offset_bytes, bytes, max_bytes }),
         }
     }
 
-    /// The live blocks that a part has bytes of, in address order.
-    fn blocks(&self, part: &Part) -> Result<Vec<Gap>> {
+    /// The live blocks that a portion has bytes of, in address order.
+    fn blocks(&self, portion: &Portion) -> Result<Vec<Gap>> {
         let heap = self.heap()?;
         let mapper = self.pool.engine.mapper.lock();
-        Ok(blocks_in(part, &mapper, &heap.core.lock()))
+        Ok(blocks_in(portion, &mapper, &heap.core.lock()))
     }
 
-    /// Whether these blocks, in address order, are all of the part.
-    fn covered(&self, part: &Part, blocks: &[Gap]) -> Result<()> {
-        let mut at = part.start;
+    /// Whether these blocks, in address order, are all of the portion.
+    fn covered(&self, portion: &Portion, blocks: &[Gap]) -> Result<()> {
+        let mut at = portion.start;
         for block in blocks {
             if block.start > at {
                 break;
             }
             at = block.end();
         }
-        if at < part.end { Err(Error::NotBacked { offset_bytes: at - self.whole.start }) } else { Ok(()) }
+        if at < portion.end { Err(Error::NotBacked { offset_bytes: at - self.whole.start }) } else { Ok(()) }
     }
 }
 
@@ -295,15 +295,15 @@ impl Drop for Growable {
         }
         let mut mapper = self.pool.engine.mapper.lock();
         let Some(chain) = mapper.chains.get_mut(&self.whole.chain) else { return };
-        chain.kept = false;
+        chain.let_go();
         if chain.is_over() {
             mapper.close_chain(self.whole.chain);
         }
     }
 }
 
-fn blocks_in(part: &Part, mapper: &Mapper, core: &Core) -> Vec<Gap> {
-    let slots = mapper.chains.get(&part.chain).into_iter().flat_map(|chain| part.slots(chain));
+fn blocks_in(portion: &Portion, mapper: &Mapper, core: &Core) -> Vec<Gap> {
+    let slots = mapper.chains.get(&portion.chain).into_iter().flat_map(|chain| portion.slots(chain));
     let live = slots.filter(|slot| core.has_block(slot.at().0));
     live.map(|slot| Gap { start: slot.at().0, bytes: slot.bytes() }).collect()
 }

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
-use crate::part::Part;
+use crate::portion::Portion;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::BTreeMap;
 use stitchpool_driver::DeviceId;
@@ -15,8 +15,8 @@ pub(crate) struct Job<'a> {
     pub(crate) tenant: Tenant,
     pub(crate) units: u32,
     pub(crate) alignment_bytes: u64,
-    /// Iff it is no block that is asked for, but a part of a growable buffer.
-    pub(crate) part: Option<Part>,
+    /// Iff it is no block that is asked for, but a portion of a growable buffer.
+    pub(crate) portion: Option<Portion>,
     /// How many of the placement's further devices may be used already.
     pub(crate) fallbacks: usize,
     pub(crate) waits: Waits,
@@ -54,7 +54,7 @@ impl Job<'_> {
 
     /// Takes the block from the heap's free bytes, if they have it by now.
     pub(crate) fn take_free(&self, mapper: &Mapper) -> Option<u64> {
-        if self.part.is_some() {
+        if self.portion.is_some() {
             return None;
         }
         if self.tenant.key.exclusive {
@@ -71,8 +71,8 @@ impl Job<'_> {
 
     /// How large a new handle would be on a device that holds so much.
     pub(crate) fn grain_bytes(&self, granule_bytes: u64, physical_bytes: u64, max_bytes: u64) -> u64 {
-        match self.part {
-            Some(part) => part.step_bytes,
+        match self.portion {
+            Some(portion) => portion.step_bytes,
             None => handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
         }
     }

@@ -28,7 +28,7 @@ impl Engine {
             heap,
             units,
             alignment_bytes,
-            part: None,
+            portion: None,
             fallbacks: 0,
             waits: Waits::gentle(self.settings.stream_waits, &tenant.clock),
             captured: false,
@@ -67,8 +67,8 @@ impl Engine {
                 self.note_use(&mapper, Address(address));
                 return Ok(address);
             }
-            if let Some(part) = &job.part {
-                mapper.clear_stale(part)?;
+            if let Some(portion) = &job.portion {
+                mapper.clear_stale(portion)?;
             }
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;

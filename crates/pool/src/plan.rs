@@ -2,7 +2,7 @@
 
 use crate::candidate::Candidate;
 use crate::chain::Gap;
-use crate::part::Lack;
+use crate::portion::Lack;
 use std::collections::BTreeMap;
 use std::fmt;
 use stitchpool_driver::DeviceId;
@@ -15,8 +15,8 @@ pub(crate) enum Place {
     Gap { chain: u64, gap: Gap, start: u64, behind_bytes: u64 },
     /// In a chain of its own.
     New,
-    /// In a part of a growable buffer, between these addresses.
-    Part { start: u64, end: u64 },
+    /// In a portion of a growable buffer, between these addresses.
+    Portion { start: u64, end: u64 },
 }
 
 impl Place {
@@ -25,7 +25,7 @@ impl Place {
         let (start, end) = match *self {
             Self::New => return false,
             Self::Gap { gap, start, behind_bytes, .. } => (start, gap.end() + behind_bytes),
-            Self::Part { start, end } => (start, end),
+            Self::Portion { start, end } => (start, end),
         };
         candidate.at < end && start < candidate.at + candidate.bytes
     }
@@ -83,7 +83,7 @@ impl fmt::Display for Plan {
         f.write_str(match self.place {
             Place::Gap { .. } => "in a gap",
             Place::New => "in a chain of its own",
-            Place::Part { .. } => "in a growable buffer",
+            Place::Portion { .. } => "in a growable buffer",
         })?;
         for (word, (count, bytes)) in [
             ("from stock", sum(|step| matches!(step, Step::Stock { .. }))),

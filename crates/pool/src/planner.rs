@@ -5,8 +5,8 @@ use crate::gather::Gathering;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::market::Markets;
-use crate::part::Part;
 use crate::plan::{Place, Plan, Step};
+use crate::portion::Portion;
 use crate::registry::Registry;
 use crate::site::Site;
 use stitchpool_chunks::Piece;
@@ -27,8 +27,8 @@ impl<'a> Planner<'a> {
 
     /// The cheapest: in the gap where least is missing, or in a new chain.
     pub(crate) fn plan(mut self) -> Result<Plan> {
-        if let Some(part) = self.markets.job.part {
-            return self.plan_part(part);
+        if let Some(portion) = self.markets.job.portion {
+            return self.plan_portion(portion);
         }
         let bridging = match self.bridge()? {
             Some(plan) if plan.cost.is_calm() => return Ok(plan),
@@ -41,13 +41,13 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// The plan for a part of a growable buffer.
-    fn plan_part(&mut self, part: Part) -> Result<Plan> {
+    /// The plan for a portion of a growable buffer.
+    fn plan_portion(&mut self, portion: Portion) -> Result<Plan> {
         let (mapper, job) = (self.markets.mapper, self.markets.job);
-        let lack = part.lack(mapper, &job.heap.core.lock())?;
-        let pieces = part.pieces(&lack.gaps, &job.tenant.key.placement, mapper)?;
-        let (start, end) = part.span(&lack);
-        let mut plan = self.gather(Place::Part { start, end }, &pieces, true);
+        let lack = portion.lack(mapper, &job.heap.core.lock())?;
+        let pieces = portion.pieces(&lack.gaps, &job.tenant.key.placement, mapper)?;
+        let (start, end) = portion.span(&lack);
+        let mut plan = self.gather(Place::Portion { start, end }, &pieces, true);
         let pending_bytes = if job.waits == Waits::None { lack.pending_bytes } else { 0 };
         plan.cost.missing_bytes += lack.absent_bytes + pending_bytes;
         Ok(Plan { lack, ..plan })
@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
             .mapper
             .chains
             .values()
-            .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.kept);
+            .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.is_kept());
         let sites = chains.flat_map(|chain| {
             let gaps = chain.gaps().into_iter();
             gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.markets.job))

@@ -2,13 +2,13 @@
 //! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
 
 use crate::candidate::{Wanted, fences, is_ready};
-use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
+use crate::slot::Slot;
 use crate::taken::{Taken, put_back, take};
 use crate::unit::units_of;
 use std::collections::BTreeMap;
@@ -115,8 +115,8 @@ impl<'a> Stitch<'a> {
         self.steal(&plan.steps)?;
         self.wait()?;
         self.provide(&plan.steps)?;
-        if let Some(part) = self.job.part {
-            return self.fill_part(plan, part.chain);
+        if let Some(portion) = self.job.portion {
+            return self.fill_portion(plan, portion.chain);
         }
         let (room, vacancy) = self.find_room(plan)?;
         let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
@@ -271,7 +271,7 @@ impl<'a> Stitch<'a> {
         self.taken.clear();
         let start = match place {
             Place::Gap { start, .. } => start,
-            Place::New | Place::Part { .. } => room.start,
+            Place::New | Place::Portion { .. } => room.start,
         };
         let end = start + self.job.bytes();
         tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");

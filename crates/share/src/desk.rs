@@ -260,7 +260,7 @@ impl Desk {
             return Vec::new();
         }
         let all: Vec<u64> = round.joined().collect();
-        entry.round = None;
+        (entry.round, entry.missed) = (None, None);
         all.into_iter().map(|to| say(to, Answer::Verdict { generation, refusal: None })).collect()
     }
 

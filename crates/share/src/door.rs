@@ -1,6 +1,7 @@
 //! Where an exporter listens: a Unix socket by a name that needs no file, or by a path.
 
 use crate::error::{Error, Result};
+use crate::home::Home;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
@@ -30,6 +31,7 @@ pub(crate) enum Name {
 pub(crate) struct Door {
     socket: OwnedFd,
     name: Name,
+    home: Home,
 }
 
 impl Name {
@@ -108,7 +110,7 @@ impl Door {
             Ok(socket)
         });
         match opened {
-            Ok(socket) => Ok(Self { socket, name }),
+            Ok(socket) => Ok(Self { socket, name, home: Home::here() }),
             Err(error) => Err(name.refused("listen", error)),
         }
     }
@@ -134,6 +136,7 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         if let Name::Path(path) = &self.name
+            && self.home.is_here()
             && let Err(error) = std::fs::remove_file(path)
         {
             tracing::debug!(%error, path = %path.display(), "a socket's file was not there any more");
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn f45_a_refused_connection_names_the_permission_that_is_lacking() {
+    fn a_refused_connection_names_the_permission_that_is_lacking() {
         let name = Name::Path("/run/x.sock".into());
         for error in [Errno::ACCESS, Errno::PERM] {
             let refusal = name.refused("be connected to", error).to_string();

@@ -137,6 +137,12 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// A thing of the process that this one was forked from.
+    #[error("it belongs to process {pid}, which this one was forked from: make one of your own")]
+    Forked {
+        /// The process that made it.
+        pid: u32,
+    },
     /// An argument that cannot be.
     #[error("{0}")]
     Argument(String),

@@ -1,13 +1,13 @@
 //! Imports: memory of another process that is mapped here, for as long as that process lets it.
 
 use crate::error::{Error, Result};
-use crate::importer::Household;
+use crate::link::Link;
 use crate::request::Request;
 use crate::ticket::Ticket;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use stitchpool_chunks::{Mapping, synchronize};
+use stitchpool_chunks::{Mapping, Origin, synchronize};
 use stitchpool_driver::{Address, DeviceId, Grant, Rights};
 use stitchpool_pool::ExportedPart;
 
@@ -46,7 +46,8 @@ pub struct Hold {
 
 /// The mappings themselves.
 pub(crate) struct Mapped {
-    pub(crate) household: Arc<Household>,
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) link: Arc<Link>,
     pub(crate) generation: u64,
     /// Neighbours; empty only on the way down.
     pub(crate) run: Vec<Mapping>,
@@ -113,7 +114,10 @@ impl Import {
 impl Shared {
     pub(crate) fn hold(&self) -> Result<Hold> {
         match &*self.state.lock() {
-            State::Here(mapped) => Ok(Hold { mapped: mapped.clone() }),
+            State::Here(mapped) => {
+                mapped.link.home.demand()?;
+                Ok(Hold { mapped: mapped.clone() })
+            }
             State::Gone(why) => Err(why.clone()),
         }
     }
@@ -174,7 +178,11 @@ pub(crate) fn highest(grants: &[Grant]) -> Rights {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        let origin = &self.household.origin;
+        if !self.link.home.is_here() {
+            std::mem::forget(std::mem::take(&mut self.run));
+            return;
+        }
+        let origin = &self.origin;
         if let Err(error) = self.users.iter().try_for_each(|&user| synchronize(origin, user)) {
             tracing::warn!(%error, "a device could not be waited for: imported memory stays mapped");
             // Work may still be using it: better lost than unmapped under it. The exporter hears nothing.
@@ -182,7 +190,7 @@ impl Drop for Mapped {
             return;
         }
         self.run.clear();
-        if let Err(error) = self.household.link.say(&Request::Leave { generation: self.generation }) {
+        if let Err(error) = self.link.say(&Request::Leave { generation: self.generation }) {
             tracing::debug!(%error, "the exporter does not hear that an import is gone");
         }
     }

@@ -24,11 +24,11 @@ pub struct Importer {
     service: Mutex<Option<Service>>,
 }
 
-/// What an importer and its imports share.
+/// What an importer and its thread share.
 #[derive(Debug)]
-pub(crate) struct Household {
-    pub(crate) origin: Arc<Origin>,
-    pub(crate) link: Link,
+struct Household {
+    origin: Arc<Origin>,
+    link: Arc<Link>,
     devices: Vec<DeviceInfo>,
     /// Imports that may live. Held while one is made, so that the same ticket is not imported twice at once.
     imports: Mutex<Vec<Weak<Shared>>>,
@@ -43,7 +43,7 @@ struct Polled {
 }
 
 /// An exporter that was asked may take so long to answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The word that ends an import together may come so long after its time is over.
 const GRACE: Duration = Duration::from_secs(2);
 /// No import has more handles: so many of 2 MiB are two TiB.
@@ -72,7 +72,7 @@ impl Importer {
     /// As [`connect`](Self::connect).
     pub fn connect_within(driver: Arc<dyn Driver>, ticket: &Ticket, patience: Duration) -> Result<Self> {
         let devices = driver.devices()?;
-        let link = Link::open(ticket, patience)?;
+        let link = Arc::new(Link::open(ticket, patience)?);
         let household = Household { origin: Origin::new(driver), link, devices, imports: Mutex::default() };
         Ok(Self { household: Arc::new(household), service: Mutex::default() })
     }
@@ -133,7 +133,7 @@ impl Importer {
 }
 
 impl Household {
-    fn import(self: &Arc<Self>, ticket: &Ticket, grants: &[Grant]) -> Result<Import> {
+    fn import(&self, ticket: &Ticket, grants: &[Grant]) -> Result<Import> {
         let generation = ticket.generation;
         if ticket.exporter != self.link.exporter {
             let why = "it is another exporter's: connect an importer with this ticket".to_owned();
@@ -160,7 +160,7 @@ impl Household {
     }
 
     /// Opens a generation, maps it, and where a group does so together waits for the others.
-    fn open(self: &Arc<Self>, ticket: &Ticket, rights: Rights, grants: &[Grant]) -> Result<Mapped> {
+    fn open(&self, ticket: &Ticket, rights: Rights, grants: &[Grant]) -> Result<Mapped> {
         let generation = ticket.generation;
         let layout = match self.link.ask(&Request::Open { generation, rights }, "open the memory")? {
             Answer::Layout(layout) => layout,
@@ -201,12 +201,7 @@ impl Household {
     }
 
     /// Fetches and maps what a generation is made of. A refusal comes with whether the exporter knows of it.
-    fn map(
-        self: &Arc<Self>,
-        ticket: &Ticket,
-        layout: Layout,
-        grants: &[Grant],
-    ) -> std::result::Result<Mapped, (Error, bool)> {
+    fn map(&self, ticket: &Ticket, layout: Layout, grants: &[Grant]) -> std::result::Result<Mapped, (Error, bool)> {
         let mapped = || {
             let Ticket { bytes, handles, parts, .. } = *ticket;
             if (layout.bytes, layout.handles, layout.parts) != (bytes, handles, parts) {
@@ -223,7 +218,7 @@ impl Household {
         let users = grants.iter().map(|grant| grant.device).filter(|device| !device.is_host()).collect();
         let at = run.first().map(Mapping::at).unwrap_or_default();
         let (generation, bytes) = (ticket.generation, layout.bytes);
-        Ok(Mapped { household: self.clone(), generation, run, at, bytes, parts, users })
+        Ok(Mapped { origin: self.origin.clone(), link: self.link.clone(), generation, run, at, bytes, parts, users })
     }
 
     fn stand(&self, bytes: u64, handles: Vec<Arc<PhysicalHandle>>, grants: &[Grant]) -> Result<Vec<Mapping>> {

@@ -11,6 +11,8 @@ mod desk;
 mod door;
 mod error;
 mod exporter;
+mod home;
+mod house;
 mod import;
 mod importer;
 mod link;
@@ -24,7 +26,8 @@ mod socket;
 mod ticket;
 
 pub use error::{Error, Result};
-pub use exporter::{Exporter, Guest};
+pub use exporter::Exporter;
+pub use house::Guest;
 pub use import::{Hold, Import};
 pub use importer::Importer;
 pub use offer::Offer;

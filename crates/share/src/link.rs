@@ -3,6 +3,7 @@
 
 use crate::answer::{Answer, Reason};
 use crate::error::{Error, Result};
+use crate::home::Home;
 use crate::packet::{Packet, UNASKED};
 use crate::peer::Peer;
 use crate::request::Request;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: OwnedFd,
+    pub(crate) home: Home,
     peer: Peer,
     title: String,
     pub(crate) exporter: [u8; 16],
@@ -60,7 +62,7 @@ impl Link {
         })?;
         peer.demand_same_user()?;
         let (exporter, bell, turn) = (ticket.exporter, Bell::new()?, Mutex::default());
-        let link = Self { socket, peer, title, exporter, bell, patience, turn };
+        let link = Self { socket, home: Home::here(), peer, title, exporter, bell, patience, turn };
         match link.ask(&Request::Hello { version: VERSION }, "answer")? {
             Answer::Welcome { exporter } if exporter == ticket.exporter => Ok(link),
             Answer::Welcome { .. } => {
@@ -105,6 +107,7 @@ impl Link {
     }
 
     fn say_until(&self, packet: &Packet, until: Instant) -> Result<()> {
+        self.home.demand()?;
         loop {
             match send(&self.socket, packet) {
                 Ok(()) => return Ok(()),
@@ -119,6 +122,7 @@ impl Link {
 
     /// Waits for word from the exporter, for its end, or for the bell, until `until` at most.
     pub(crate) fn news(&self, until: Instant) -> Result<News> {
+        self.home.demand()?;
         let mut news = News::default();
         loop {
             if let Some(mut turn) = self.turn.try_lock_until(until.min(Instant::now() + GLANCE)) {

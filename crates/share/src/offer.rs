@@ -1,6 +1,6 @@
 //! The owner of an offer: while it lives, other processes may import what its ticket names.
 
-use crate::exporter::House;
+use crate::house::House;
 use crate::ticket::Ticket;
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! A thread that does one thing again and again until it is told to end. Nothing has one unless it is asked for.
 
 use crate::error::{Error, Result};
+use crate::home::Home;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub(crate) struct Bell {
 pub(crate) struct Service {
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
+    home: Home,
 }
 
 impl Bell {
@@ -61,12 +63,17 @@ impl Service {
             what: "be served",
             why: format!("the system gave no thread: {error}"),
         })?;
-        Ok(Self { bell, thread: Some(thread) })
+        Ok(Self { bell, thread: Some(thread), home: Home::here() })
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
+        // A child that was forked off has the bell, and not the thread.
+        if !self.home.is_here() {
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.bell.ring();
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()

@@ -98,3 +98,41 @@ fn no_line_of_the_book_is_a_leftover() {
         assert!(leftover.is_none(), "{page} has a {}", leftover.unwrap());
     }
 }
+
+/// A case names its tests by their numbers: each of them is a test somewhere, and each such test has its case.
+#[test]
+fn every_field_case_names_tests_that_are_there() {
+    let cases = text(&format!("{PAGES}/cases.md"));
+    let named: BTreeSet<&str> = cases.split('`').skip(1).step_by(2).filter(|name| is_case(name)).collect();
+    let folders = ["tests", "crates", "python/tests"];
+    let files = folders.iter().flat_map(|folder| files(folder, ".rs").into_iter().chain(files(folder, ".py")));
+    let mut found = BTreeSet::new();
+    for file in files {
+        let words = text(&file);
+        let names = words.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        found.extend(names.map(|name| name.trim_start_matches("test_").to_owned()).filter(|name| is_case(name)));
+    }
+    let unknown: Vec<_> = named.iter().filter(|name| !found.contains(**name)).collect();
+    assert!(unknown.is_empty(), "cases.md names what is no test: {unknown:?}");
+    let rows: BTreeSet<u32> = cases.lines().filter_map(|line| line.strip_prefix("| F")).flat_map(cases_of).collect();
+    let without: Vec<_> =
+        found.iter().filter(|name| !name[1..3].parse().is_ok_and(|case| rows.contains(&case))).collect();
+    assert!(without.is_empty(), "cases.md has no row for {without:?}");
+}
+
+/// The cases of a row: `01 |`, or `45 to F48 |`, or `54, F60 |`.
+fn cases_of(row: &str) -> Vec<u32> {
+    let cell = row.split(" |").next().unwrap_or_default();
+    let part = |part: &str| {
+        let ends: Vec<u32> = part.split(" to F").filter_map(|end| end.parse().ok()).collect();
+        ends[0]..=ends[ends.len() - 1]
+    };
+    cell.split(", F").flat_map(part).collect()
+}
+
+/// Whether a name begins with a case's number, and perhaps a letter.
+fn is_case(name: &str) -> bool {
+    let digits = name.get(1..3).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+    let rest = name.get(3..).unwrap_or_default().trim_start_matches(|letter: char| letter.is_ascii_lowercase());
+    name.starts_with('f') && digits && rest.starts_with('_')
+}

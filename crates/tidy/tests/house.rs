@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("capi", &["share", "pool", "chunks", "driver"]),
     ("cli", &["pool", "chunks", "driver", "trace"]),
     ("cudarc", &["pool", "driver"]),
-    ("python", &["capi", "cli", "pool", "driver"]),
+    ("python", &["capi", "cli", "share", "pool", "driver"]),
     ("stitchpool", &["share", "pool", "chunks", "driver"]),
     ("parity", &["cuda-sys"]),
     ("tidy", &[]),

@@ -39,6 +39,11 @@ class Arena:
         The innermost arena counts, but a graph's capture and a torch.cuda.MemPool keep what is theirs. Gradients
         are not this thread's: autograd allocates them on threads of its own.
         """
+        # What cuBLAS works in is made at its first use and kept for good: made inside, it would sleep with the arena.
+        # It cannot be let go before a suspend, as graphs may have captured it.
+        if torch.cuda.is_available():
+            with torch.cuda.device(part.device_index(device)):
+                torch.cuda.current_blas_handle()
         before = _native.enter_arena(self._arena.number)
         try:
             if process.enabled():

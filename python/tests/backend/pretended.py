@@ -88,3 +88,20 @@ def flat(nested, prefix=""):
         else:
             figures[path] = value
     return figures
+
+
+def current(stats, name, side="all"):
+    return stats[f"{name}.{side}.current"]
+
+
+def sharing():
+    """stitchpool.torch, where the backend is that of the installed package; else there is nobody to share with."""
+    return sys.modules.get("stitchpool.torch")
+
+
+def write(address, size, value):
+    ctypes.memset(address, value, size)
+
+
+def reads(address, size, value):
+    return ctypes.string_at(address, size) == bytes([value]) * size

@@ -1,4 +1,4 @@
-"""Runs every case of cases.py in a process of its own.
+"""Runs every case of cases.py and the files it names in a process of its own.
 
 Needs torch (a build for CUDA; no GPU), g++, and the pool's library: that of the wheel, or what
 STITCHPOOL_LIBRARY names. STITCHPOOL_CLI may name the program that replays snapshots.
@@ -36,7 +36,7 @@ class Backend(unittest.TestCase):
 
     def test_every_case(self):
         names = run("--list").stdout.split()
-        self.assertGreater(len(names), 15)
+        self.assertGreater(len(names), 25)
         for name in names:
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 done = run(name, STITCHPOOL_SNAPSHOT=os.path.join(folder, "snapshot.pickle"))

@@ -23,6 +23,9 @@ def a_model_sleeps_and_trains_on():
     torch.manual_seed(0)
     with plug.arena("model"):
         model = nn.Sequential(nn.Linear(2048, 8192), nn.ReLU(), nn.Linear(8192, 2048)).cuda()
+        # What cuBLAS works in is made here, and must not sleep with the model.
+        model(torch.ones(8, 2048, device="cuda")).sum().backward()
+        model.zero_grad(set_to_none=True)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     losses = []
     for turn in range(6):
@@ -32,6 +35,7 @@ def a_model_sleeps_and_trains_on():
             asleep = plug.suspend("model").released_bytes
             assert torch.cuda.memory_reserved() <= before - asleep
             assert torch.cuda.memory_allocated() >= asleep, "tensors count, asleep or awake"
+            assert float((torch.ones(64, 64, device="cuda") @ torch.ones(64, 64, device="cuda")).sum()) == 64**3
             plug.resume("model")
             assert addresses == [weight.data_ptr() for weight in model.parameters()]
         loss = (model(torch.ones(64, 2048, device="cuda")) - 1).square().mean()

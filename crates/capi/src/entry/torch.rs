@@ -1,7 +1,7 @@
 //! The functions that PyTorch's pluggable allocator calls. They use the process's pool, and have the
 //! signatures that PyTorch demands: no status, so a refusal is null, or an exception where that was set up.
 
-use crate::boundary::{PoolHandle, answer};
+use crate::boundary::{PoolHandle, answer, at_once};
 use crate::open_pool::{OpenPool, POOLS};
 use crate::place::Place;
 use crate::pointer::{address_of, handle_to, pointer_to, value_of};
@@ -12,7 +12,7 @@ use crate::shape::{CDriverOptions, CSettings, device_of};
 use crate::status::Status;
 use std::ffi::{CString, c_void};
 use stitchpool_driver::{Capture, DeviceId, RawStream};
-use stitchpool_pool::Request;
+use stitchpool_pool::{ArenaId, Request};
 
 /// Allocates for a stream of PyTorch's; null for 0 bytes, and where that is refused.
 ///
@@ -60,6 +60,28 @@ pub unsafe extern "C" fn stitchpool_torch_alloc(
     bytes: u64,
     address: *mut *mut c_void,
 ) -> Status {
+    let short = at_once(process_pool::opened(), |open| {
+        // SAFETY: the caller answers for `address`.
+        let (Some(place), Ok(device)) = (unsafe { Place::at(address) }, device_of(device)) else { return false };
+        // SAFETY: the caller says that the stream is live.
+        let Some(stream) = (unsafe { open.known_stream(device, value_of(raw_stream)) }) else { return false };
+        if process_pool::arena() != ArenaId::DEFAULT {
+            return false;
+        }
+        let Some(block) = open.pool.alloc_at_once(bytes, stream.id) else { return false };
+        place.put(pointer_to(block.address));
+        true
+    });
+    // SAFETY: as above.
+    short.unwrap_or_else(|| unsafe { alloc_otherwise(device, raw_stream, bytes, address) })
+}
+
+/// What is no hit, or lies in an arena.
+///
+/// # Safety
+/// - As for [`stitchpool_torch_alloc`].
+#[cold]
+unsafe fn alloc_otherwise(device: i32, raw_stream: *mut c_void, bytes: u64, address: *mut *mut c_void) -> Status {
     answer(|| {
         // SAFETY: the caller answers for `address`.
         let place = unsafe { Place::of(address, "address") }?;

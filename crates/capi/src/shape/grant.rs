@@ -17,16 +17,20 @@ pub struct CGrant {
 
 impl CGrant {
     fn understood(self) -> Result<Grant> {
-        let rights = match self.rights {
-            0 => Rights::None,
-            1 => Rights::Read,
-            2 => Rights::ReadWrite,
-            rights => {
-                let words = format!("stitchpool_grant.rights is {rights}: 0 is none, 1 read, 2 read and write");
-                return Err(Refusal::new(Status::InvalidArgument, words));
-            }
-        };
-        Ok(Grant { device: device_of(self.device)?, rights })
+        Ok(Grant { device: device_of(self.device)?, rights: rights_of(self.rights)? })
+    }
+}
+
+/// The rights that a number means.
+pub(crate) fn rights_of(number: i32) -> Result<Rights> {
+    match number {
+        0 => Ok(Rights::None),
+        1 => Ok(Rights::Read),
+        2 => Ok(Rights::ReadWrite),
+        _ => {
+            let words = format!("rights are {number}: 0 is none, 1 read, 2 read and write");
+            Err(Refusal::new(Status::InvalidArgument, words))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ fn header() -> String {
 }
 
 /// Drivers, pools, leases, views, growable buffers, pins and listeners.
-const HANDLES: usize = 7;
+const HANDLES: usize = 12;
 
 /// Compiles the header with more behind it.
 fn holds(name: &str, more: &str) {

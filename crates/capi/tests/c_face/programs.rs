@@ -76,6 +76,11 @@ fn growable_buffers_are_backed_where_they_are_asked_to_be() {
 }
 
 #[test]
+fn memory_is_shared_with_a_child_that_was_forked_and_executed() {
+    runs("share");
+}
+
+#[test]
 fn listeners_hear_of_memory_that_leaves_and_may_object() {
     runs("listeners");
 }

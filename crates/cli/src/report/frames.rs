@@ -11,6 +11,7 @@ pub struct Frames {
     pub frames: Vec<Frame>,
     /// Every handle that was ever seen, in order of first sight; cells name them by place.
     pub handles: Vec<SurveyedHandle>,
+    /// The handles of the last survey. One that was missing there and is here is another: CUDA gives values again.
     numbers: HashMap<SurveyedHandle, u32>,
     /// From one survey to the next that is made because of the time.
     pause_us: u64,
@@ -132,8 +133,9 @@ impl Frames {
     }
 
     fn add(&mut self, time_us: u64, survey: &Survey, cause: Cause) {
-        let slots = survey.slots.iter().map(|slot| self.cell(slot)).collect::<Vec<_>>();
-        let idle = survey.idle.iter().map(|&handle| self.idle(handle)).collect::<Vec<_>>();
+        let before = std::mem::take(&mut self.numbers);
+        let slots = survey.slots.iter().map(|slot| self.cell(slot, &before)).collect::<Vec<_>>();
+        let idle = survey.idle.iter().map(|&handle| self.idle(handle, &before)).collect::<Vec<_>>();
         let cells = [slots, idle].concat();
         self.cells += cells.len();
         if let Some(same) = self.frames.pop_if(|frame| frame.time_us == time_us) {
@@ -171,7 +173,7 @@ impl Frames {
         }
     }
 
-    fn cell(&mut self, slot: &SurveyedSlot) -> Cell {
+    fn cell(&mut self, slot: &SurveyedSlot, before: &HashMap<SurveyedHandle, u32>) -> Cell {
         let state = match slot.state {
             SlotState::Current => State::Current,
             SlotState::Stale => State::Stale,
@@ -179,21 +181,23 @@ impl Frames {
             SlotState::Asleep | SlotState::Viewed | SlotState::Hole => State::Hole,
             SlotState::Lost => State::Lost,
         };
-        let handle = slot.handle.map(|handle| self.number(handle));
+        let handle = slot.handle.map(|handle| self.number(handle, before));
         let place = Place { at: Some(slot.at.0), bytes: slot.bytes, handle, state };
         Cell { place, live: share(slot.live_bytes, slot.bytes), pending: share(slot.pending_bytes, slot.bytes) }
     }
 
-    fn idle(&mut self, handle: SurveyedHandle) -> Cell {
-        let number = self.number(handle);
+    fn idle(&mut self, handle: SurveyedHandle, before: &HashMap<SurveyedHandle, u32>) -> Cell {
+        let number = self.number(handle, before);
         let place = Place { at: None, bytes: handle.bytes, handle: Some(number), state: State::Idle };
         Cell { place, live: 0, pending: 0 }
     }
 
-    fn number(&mut self, handle: SurveyedHandle) -> u32 {
+    fn number(&mut self, handle: SurveyedHandle, before: &HashMap<SurveyedHandle, u32>) -> u32 {
         *self.numbers.entry(handle).or_insert_with(|| {
-            self.handles.push(handle);
-            u32::try_from(self.handles.len() - 1).unwrap_or(u32::MAX)
+            before.get(&handle).copied().unwrap_or_else(|| {
+                self.handles.push(handle);
+                u32::try_from(self.handles.len() - 1).unwrap_or(u32::MAX)
+            })
         })
     }
 }
@@ -232,6 +236,17 @@ mod tests {
         assert!(frames.cells <= frames.cells_max && times.len() >= 8, "{} cells at {times:?}", frames.cells);
         assert!(times.is_sorted() && *times.last().unwrap() > 900_000, "{times:?}");
         assert_eq!(frames.handles.len(), 60_000);
+    }
+
+    #[test]
+    fn a_handle_that_was_gone_and_bears_its_value_again_is_another() {
+        let mut frames = Frames::new(100, 100);
+        for (time_us, handles) in [(0, 2), (1, 1), (2, 2), (3, 2)] {
+            frames.end(time_us, &survey(handles));
+        }
+        assert_eq!(frames.handles.len(), 3);
+        let last: Vec<_> = frames.frames[3].cells.iter().map(|cell| cell.place.handle).collect();
+        assert_eq!(last, [Some(0), Some(2)]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use crate::program::{count, figure, run};
 use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
 use stitchpool_driver::Trouble;
 
 #[test]
@@ -171,6 +173,31 @@ fn where_there_is_no_gpu_the_driver_cuda_is_refused_with_a_remedy() {
         assert_eq!((refused.status, refused.stdout.as_str()), (2, ""), "{words:?}: {refused:?}");
         assert!(refused.stderr.contains("--driver host"), "{words:?}: {}", refused.stderr);
     }
+}
+
+#[test]
+fn a_library_that_is_none_is_named_with_its_path_and_the_section_that_helps() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library");
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["libcuda.so.1", "libcuda.so"] {
+        std::fs::write(folder.join(name), "no library, but long enough to look into: ".repeat(50)).unwrap();
+    }
+    let ask = |words: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_stitchpool"));
+        let done =
+            program.args(words).env("LD_LIBRARY_PATH", &folder).env("CUDA_VISIBLE_DEVICES", "7,8").output().unwrap();
+        let [stdout, stderr] = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (done.status.code(), stdout, stderr)
+    };
+    let (status, _, refusal) = ask(&["info", "--driver", "cuda"]);
+    assert_eq!(status, Some(2), "{refusal}");
+    for words in ["no_library/libcuda.so.1", "stitchpool info", Trouble::NoLibrary.see()] {
+        assert!(refusal.contains(words), "{words} is not in {refusal}");
+    }
+    let (status, told, _) = ask(&["info", "--json"]);
+    let info: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((status, info["driver"].as_str(), sign(&info, Trouble::NoLibrary)), (Some(0), Some("host"), "seen"));
+    assert_eq!(info["machine"]["visible_devices"], "7,8");
 }
 
 #[test]

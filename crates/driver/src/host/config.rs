@@ -11,6 +11,9 @@ const TIB: u64 = 1 << 40;
 pub struct HostConfig {
     /// The devices by ordinal; at most 63.
     pub devices: Vec<HostDevice>,
+    /// The number that each device's identity is made of, by ordinal; where there is none, the ordinal is it. As
+    /// under `CUDA_VISIBLE_DEVICES`, two processes may see the same devices in another order, or not all of them.
+    pub identities: Vec<u16>,
     /// Host memory as a place for handles.
     pub host_memory: HostDevice,
     /// Who reaches whose memory.
@@ -99,6 +102,7 @@ impl Default for HostConfig {
     fn default() -> Self {
         Self {
             devices: vec![HostDevice::default()],
+            identities: Vec::new(),
             host_memory: HostDevice { capacity_bytes: 256 * GIB, ..HostDevice::default() },
             peers: Peers::default(),
             address_space_bytes: 126 * TIB,

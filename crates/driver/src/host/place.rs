@@ -8,6 +8,7 @@ use crate::{DeviceId, DeviceInfo, DeviceMemory, Error, ErrorKind, Link, Result, 
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) device: DeviceId,
+    identity: u16,
     pub(super) shape: HostDevice,
     /// Memory of handles that live or are mapped.
     pub(super) used_bytes: u64,
@@ -29,7 +30,7 @@ pub(super) struct Places {
 const DEVICES_MAX: usize = 63;
 
 impl Place {
-    fn open(device: DeviceId, shape: HostDevice) -> Result<Self> {
+    fn open(device: DeviceId, identity: u16, shape: HostDevice) -> Result<Self> {
         let granularity_bytes = shape.granularity_bytes;
         if !granularity_bytes.is_power_of_two() || granularity_bytes < rustix::param::page_size() as u64 {
             return Err(refused(format!(
@@ -41,7 +42,7 @@ impl Place {
         let store = Store::open().map_err(|error| {
             Error::new(Verb::Open, ErrorKind::OutOfResources, format!("no file for the memory: {error}")).on(device)
         })?;
-        Ok(Self { device, shape, used_bytes: 0, imported_bytes: 0, outside_bytes: 0, store })
+        Ok(Self { device, identity, shape, used_bytes: 0, imported_bytes: 0, outside_bytes: 0, store })
     }
 
     pub(super) fn memory(&self) -> DeviceMemory {
@@ -51,7 +52,7 @@ impl Place {
 
     fn info(&self) -> DeviceInfo {
         let mut uuid = *b"stitchpool.host\0";
-        uuid[14..].copy_from_slice(&self.device.0.to_be_bytes());
+        uuid[14..].copy_from_slice(&self.identity.to_be_bytes());
         DeviceInfo {
             id: self.device,
             uuid: Uuid(uuid),
@@ -66,9 +67,10 @@ impl Places {
         if config.devices.len() > DEVICES_MAX {
             return Err(refused(format!("{} devices are more than {DEVICES_MAX}", config.devices.len())));
         }
+        let identity = |device: DeviceId| config.identities.get(usize::from(device.0)).copied().unwrap_or(device.0);
         let shapes = config.devices.iter().zip(0..).map(|(shape, ordinal)| (DeviceId(ordinal), *shape));
         let all = shapes.chain([(DeviceId::HOST, config.host_memory)]);
-        let all = all.map(|(device, shape)| Place::open(device, shape)).collect::<Result<_>>()?;
+        let all = all.map(|(device, shape)| Place::open(device, identity(device), shape)).collect::<Result<_>>()?;
         Ok(Self { all, links: links(&config.peers, config.devices.len())? })
     }
 

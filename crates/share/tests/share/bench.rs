@@ -89,7 +89,7 @@ impl Owner {
 
     /// An exporter with a thread.
     pub(crate) fn served(&self) -> Exporter {
-        let mut exporter = Exporter::new(&self.pool).unwrap();
+        let exporter = Exporter::new(&self.pool).unwrap();
         exporter.serve().unwrap();
         exporter
     }

@@ -59,7 +59,7 @@ impl Stage {
     fn new(name: &str) -> Self {
         let owner = Owner::new();
         let (block, path) = (owner.block(1), place(name));
-        let mut exporter = Exporter::at_path(&owner.pool, &path).unwrap();
+        let exporter = Exporter::at_path(&owner.pool, &path).unwrap();
         exporter.serve().unwrap();
         let offer = exporter.offer(&[part(block)], Rights::Read).unwrap();
         Self { owner, exporter, offer, block, path }

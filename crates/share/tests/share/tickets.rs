@@ -5,7 +5,7 @@ use stitchpool_driver::Rights;
 use stitchpool_share::{Error, Exporter, Importer, Ticket};
 
 #[test]
-fn f47_two_exports_of_one_range_are_the_same_bytes_and_one_import() {
+fn two_offers_of_one_range_are_the_same_bytes_and_one_import() {
     let (owner, side) = (Owner::new(), Side::new(1));
     let block = owner.block(2);
     let exporter = owner.served();
@@ -58,7 +58,7 @@ fn a_ticket_of_an_exporter_that_is_gone_is_stale_or_finds_nobody() {
     let (owner, side) = (Owner::new(), Side::new(1));
     let block = owner.block(1);
     let path = std::env::temp_dir().join(format!("stitchpool-share-{}", std::process::id()));
-    let mut exporter = Exporter::at_path(&owner.pool, &path).unwrap();
+    let exporter = Exporter::at_path(&owner.pool, &path).unwrap();
     exporter.serve().unwrap();
     let offer = exporter.offer(&[part(block)], Rights::Read).unwrap();
     let old = offer.ticket().clone();
@@ -66,7 +66,7 @@ fn a_ticket_of_an_exporter_that_is_gone_is_stale_or_finds_nobody() {
     drop((offer, exporter));
     let error = Importer::connect(side.driver(), &old).unwrap_err();
     assert!(matches!(&error, Error::Socket { why, .. } if why.contains("nobody listens")), "{error}");
-    let mut exporter = Exporter::at_path(&owner.pool, &path).unwrap();
+    let exporter = Exporter::at_path(&owner.pool, &path).unwrap();
     exporter.serve().unwrap();
     let error = Importer::connect(side.driver(), &old).unwrap_err();
     assert!(matches!(&error, Error::Stale { why, .. } if why.contains("another exporter")), "{error}");
@@ -79,7 +79,7 @@ fn a_ticket_of_an_exporter_that_is_gone_is_stale_or_finds_nobody() {
 }
 
 #[test]
-fn f46_memory_is_found_by_the_devices_identity_and_one_that_is_not_seen_is_named() {
+fn memory_is_found_by_the_devices_identity_and_one_that_is_not_seen_is_named() {
     let (owner, near, far) = (Owner::new(), Side::new(2), Side::new(1));
     let request = stitchpool_pool::Request::new(GRANULE, owner.stream)
         .placed(stitchpool_pool::Placement::Home(stitchpool_driver::DeviceId(1)));

@@ -81,6 +81,23 @@ fn all_of_a_group_import_or_none_whichever_call_fails_in_one() {
 }
 
 #[test]
+fn a_rank_that_comes_after_the_others_were_called_off_hears_so_at_once() {
+    let group = Group::new(PATIENCE);
+    let import = |rank: usize| group.ranks[rank].1.import(group.offer.ticket(), &READ);
+    let start = Instant::now();
+    group.ranks[2].0.faulty.fail(Verb::Map, 1, ErrorKind::OutOfMemory);
+    assert!(matches!(import(2).unwrap_err(), Error::Driver(_)));
+    for late in [0, 1, 3] {
+        let error = import(late).unwrap_err();
+        assert!(matches!(&error, Error::CalledOff { why } if why.contains("refused to map")), "{error}");
+    }
+    assert!(start.elapsed() < PATIENCE);
+    group.demand_nothing();
+    group.import(4).into_iter().for_each(|outcome| drop(outcome.unwrap()));
+    group.end();
+}
+
+#[test]
 fn a_rank_that_never_comes_costs_the_others_no_more_than_the_time_allowed() {
     let group = Group::new(Duration::from_millis(100));
     let start = Instant::now();

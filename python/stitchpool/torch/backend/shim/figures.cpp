@@ -146,7 +146,7 @@ void Allocator::emptyCache(MempoolId_t id) {
   }
   bool may_wait = id == MempoolId_t{0, 0};
   for (const auto& device : devices_) {
-    device->pools.give_back(id);
+    device->pools.give_back(id, true);
     may_wait &= !device->pools.is_capturing();
   }
   backing_.trim(may_wait);
@@ -156,7 +156,7 @@ void Allocator::emptyCache(MempoolId_t id) {
 bool Allocator::relieve() {
   bool any = false;
   for (const auto& device : devices_) {
-    any |= device->pools.give_back({0, 0});
+    any |= device->pools.give_back({0, 0}, false);
   }
   for (const auto& key : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
     any |= c10::FreeCudaMemoryCallbacksRegistry()->Create(key)->Execute();

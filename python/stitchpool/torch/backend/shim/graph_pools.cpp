@@ -88,107 +88,55 @@ void GraphPools::set_no_split(MempoolId_t id) {
   named(id).no_split = true;
 }
 
-void GraphPools::begin(MempoolId_t id, Filter filter) {
+void GraphPools::begin(MempoolId_t id, Recordings::Filter filter) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   give_up();
-  const auto same = [&](const Recording& recording) { return recording.id == id; };
-  TORCH_CHECK(
-      std::none_of(recordings_.begin(), recordings_.end(), same),
-      "beginAllocateToPool: already recording to mempool_id (", id.first, ", ", id.second, ")");
+  recordings_.begin(id, std::move(filter));
   join(id, nullptr);
-  recordings_.push_back({id, std::move(filter), false, {}});
-  recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
 }
 
 void GraphPools::end(MempoolId_t id) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  const auto same = [&](const Recording& recording) { return recording.id == id; };
-  const auto found = std::find_if(recordings_.begin(), recordings_.end(), same);
-  const auto pool = pools_.find(id);
-  if (found == recordings_.end() && pool != pools_.end() && pool->second.given_up > 0) {
-    // It was not given up by torch: its capture had just ended.
-    --pool->second.given_up;
-    ++pool->second.users;
+  if (recordings_.end(id)) {
     return;
   }
+  const auto pool = pools_.find(id);
   TORCH_CHECK(
-      found != recordings_.end(), "endAllocatePool: not currently recording to mempool_id (", id.first, ", ",
-      id.second, ")");
-  stop(found);
+      pool != pools_.end() && pool->second.given_up > 0, "endAllocatePool: not currently recording to mempool_id (",
+      id.first, ", ", id.second, ")");
+  // It was not given up by torch: its capture had just ended.
+  --pool->second.given_up;
+  ++pool->second.users;
 }
 
-void GraphPools::stop(std::vector<Recording>::iterator recording) {
-  for (const Captured& captured : recording->captured) {
-    backing_.end_capture(captured.stream);
-  }
-  recordings_.erase(recording);
-  recordings_count_.store(static_cast<int>(recordings_.size()), std::memory_order_release);
-}
-
-// Whether a recording was one of a capture, which is none any more.
-bool GraphPools::is_over(const Recording& recording) {
-  try {
-    return !recording.captured.empty() && !surroundings::is_capturing(device_, recording.captured.front().raw);
-  } catch (const c10::Error&) {
-    return true;  // the stream is not there any more
-  }
-}
-
-// Torch neither ends nor releases a recording whose capture has failed. Without its user the pool's memory goes
-// back, and requests of other streams need not be asked about it any more.
+// Torch neither ends nor releases a recording whose capture has failed: without its user the pool's memory goes back.
 void GraphPools::give_up() {
-  for (auto recording = recordings_.begin(); recording != recordings_.end();) {
-    if (!is_over(*recording)) {
-      ++recording;
-      continue;
-    }
-    Pool& pool = named(recording->id);
+  for (const MempoolId_t& id : recordings_.give_up()) {
+    Pool& pool = named(id);
     --pool.users;
     ++pool.given_up;
-    const auto at = recording - recordings_.begin();
-    stop(recording);
-    recording = recordings_.begin() + at;
   }
 }
 
 bool GraphPools::is_capturing() {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
   give_up();
-  // One that has served nothing yet may have begun already.
-  const auto goes_on = [](const Recording& one) { return !one.has_served || !one.captured.empty(); };
-  return std::any_of(recordings_.begin(), recordings_.end(), goes_on);
+  return recordings_.is_capturing();
 }
 
 MempoolId_t GraphPools::route(cudaStream_t stream) {
   std::lock_guard<std::recursive_mutex> lock(mutex_);
-  // First: the filter of a capture that has failed may ask a graph that is gone.
   give_up();
-  for (auto recording = recordings_.rbegin(); recording != recordings_.rend(); ++recording) {
-    if (recording->filter(stream)) {
-      serve(*recording, stream);
-      return recording->id;
-    }
-  }
-  return {0, 0};
+  return recordings_.route(stream, [this](const MempoolId_t& id) { return arena_of(id); });
 }
 
-// Tells the stitched pool of a captured stream, once.
-void GraphPools::serve(Recording& recording, cudaStream_t stream) {
-  recording.has_served = true;
-  const auto knows = [&](const Recording& one) {
-    const auto same = [&](const Captured& captured) { return captured.raw == stream; };
-    return std::any_of(one.captured.begin(), one.captured.end(), same);
-  };
-  // A pool that is used inside a capture takes its segments from the graph's arena.
-  if (std::any_of(recordings_.begin(), recordings_.end(), knows) || !surroundings::is_capturing(device_, stream)) {
-    return;
-  }
-  Pool& pool = named(recording.id);
+uint32_t GraphPools::arena_of(const MempoolId_t& id) {
+  Pool& pool = named(id);
   if (pool.arena == 0) {
-    pool.arena = backing_.arena(c10::str(
-        "graph pool (", recording.id.first, ", ", recording.id.second, ") of device ", static_cast<int>(device_)));
+    pool.arena = backing_.arena(
+        c10::str("graph pool (", id.first, ", ", id.second, ") of device ", static_cast<int>(device_)));
   }
-  recording.captured.push_back({stream, backing_.begin_capture(device_, stream, pool.arena)});
+  return pool.arena;
 }
 
 void* GraphPools::alloc(MempoolId_t id, cudaStream_t stream, size_t bytes) {
@@ -354,8 +302,13 @@ bool GraphPools::release_segments(Pool& pool) {
   return any;
 }
 
-bool GraphPools::give_back(MempoolId_t id) {
-  std::lock_guard<std::recursive_mutex> lock(mutex_);
+bool GraphPools::give_back(MempoolId_t id, bool may_wait) {
+  std::unique_lock<std::recursive_mutex> lock(mutex_, std::defer_lock);
+  if (may_wait) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return false;
+  }
   const bool is_all = id == MempoolId_t{0, 0};
   const auto is_due = [&](const auto& pool) { return pool.second.users == 0 && (is_all || pool.first == id); };
   if (is_capturing() || std::none_of(pools_.begin(), pools_.end(), is_due)) {

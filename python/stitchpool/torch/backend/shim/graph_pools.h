@@ -6,6 +6,7 @@
 
 #include "backing.h"
 #include "block.h"
+#include "recordings.h"
 #include "surroundings.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -18,14 +19,11 @@
 
 namespace stitchpool {
 
-using c10::MempoolId_t;
 using c10::cuda::CUDACachingAllocator::AllocatorState;
 using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 
 class GraphPools {
  public:
-  using Filter = std::function<bool(cudaStream_t)>;
-
   // A segment as snapshots show it.
   struct Shown {
     MempoolId_t id;
@@ -39,7 +37,8 @@ class GraphPools {
     std::vector<Block> live;
   };
 
-  GraphPools(Backing& backing, c10::DeviceIndex device) : backing_(backing), device_(device) {}
+  GraphPools(Backing& backing, c10::DeviceIndex device)
+      : backing_(backing), device_(device), recordings_(backing, device) {}
 
   // The life of a pool. It goes when its last user and its last block have gone.
   void join(MempoolId_t id, std::shared_ptr<CUDAAllocator> source);
@@ -48,15 +47,13 @@ class GraphPools {
   void set_use_on_oom(MempoolId_t id, bool use);
   void set_no_split(MempoolId_t id);
 
-  // From begin to end, requests on streams that pass the filter are the pool's; the latest asks first.
-  void begin(MempoolId_t id, Filter filter);
+  // As in Recordings; with a user of the pool each.
+  void begin(MempoolId_t id, Recordings::Filter filter);
   void end(MempoolId_t id);
   bool is_recording() const {
-    return recordings_count_.load(std::memory_order_acquire) > 0;
+    return recordings_.is_any();
   }
-  // Whether a recording may be a capture that is under way.
   bool is_capturing();
-  // The pool that a request on this stream belongs to; {0, 0}: none.
   MempoolId_t route(cudaStream_t stream);
 
   // Null: out of memory.
@@ -66,8 +63,9 @@ class GraphPools {
   void free(const Block& block);
 
   // Gives the free segments of pools without users back, of all ({0, 0}) or of the one named, after all work
-  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured.
-  bool give_back(MempoolId_t id);
+  // of the device: nobody knows on which streams a graph was replayed. Nothing while one is being captured, nor,
+  // without `may_wait`, while another thread is here: it may be waiting for the caller's device.
+  bool give_back(MempoolId_t id, bool may_wait);
   bool holds(MempoolId_t id, const std::unordered_set<void*>& live);
   std::vector<Shown> segments();
   // Bytes in segments, and those of them in live blocks.
@@ -119,24 +117,10 @@ class GraphPools {
     std::set<FreeKey> free;             // exactly the pieces that are free
     std::vector<Late> late;
   };
-  // A captured stream, and what its capture is ended by.
-  struct Captured {
-    cudaStream_t raw;
-    stitchpool_stream stream;
-  };
-  struct Recording {
-    MempoolId_t id;
-    Filter filter;
-    bool has_served = false;
-    // The captured streams that it has served.
-    std::vector<Captured> captured;
-  };
   struct State;
 
   Pool& named(MempoolId_t id);
-  void serve(Recording& recording, cudaStream_t stream);
-  bool is_over(const Recording& recording);
-  void stop(std::vector<Recording>::iterator recording);
+  uint32_t arena_of(const MempoolId_t& id);
   void give_up();
   FreeKey key(const Pool& pool, uintptr_t address, const Piece& piece) const;
   void* fit(Pool& pool, cudaStream_t stream, size_t bytes);
@@ -149,11 +133,10 @@ class GraphPools {
 
   Backing& backing_;
   const c10::DeviceIndex device_;
-  std::atomic<int> recordings_count_{0};
   // A shortage while a pool grows calls back into give_back.
   std::recursive_mutex mutex_;
   std::map<MempoolId_t, Pool> pools_;
-  std::vector<Recording> recordings_;
+  Recordings recordings_;
 };
 
 }  // namespace stitchpool

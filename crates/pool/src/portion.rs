@@ -1,16 +1,17 @@
-//! A part of a growable buffer that shall be backed, and what stands there now. It changes nothing but
+//! A portion of a growable buffer: what shall be backed of it, and what stands there now. It changes nothing but
 //! mappings whose memory was taken elsewhere long ago.
 
-use crate::chain::{Chain, Gap, Slot};
+use crate::chain::{Chain, Gap};
 use crate::clock::Fence;
 use crate::error::{Error, Result};
 use crate::heap::Core;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 use stitchpool_chunks::{Piece, Placement};
 
 /// What a job shall back, in place of a block: all of `[start, end)`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Portion {
     /// Where the buffer's chain begins.
     pub(crate) chain: u64,
     pub(crate) start: u64,
@@ -21,7 +22,7 @@ pub(crate) struct Part {
     pub(crate) max_bytes: u64,
 }
 
-/// What is not backed of a part.
+/// What is not backed of a portion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lack {
     /// Addresses that nothing stands at, in address order; two never touch.
@@ -50,8 +51,8 @@ impl Lack {
     }
 }
 
-impl Part {
-    /// Where the chain of this part has slots in it, from the first on.
+impl Portion {
+    /// Where the chain of this portion has slots in it, from the first on.
     pub(crate) fn slots<'a>(&self, chain: &'a Chain) -> impl Iterator<Item = &'a Slot> + use<'a> {
         let (first, end) = (chain.slots().partition_point(|slot| slot.end().0 <= self.start), self.end);
         chain.slots()[first..].iter().take_while(move |slot| slot.at().0 < end)
@@ -124,11 +125,11 @@ impl Part {
 }
 
 impl Mapper {
-    /// Makes room where the memory of a part was taken from: old mappings go, once the work that used them
+    /// Makes room where the memory of a portion was taken from: old mappings go, once the work that used them
     /// is done. The CPU waits for that.
-    pub(crate) fn clear_stale(&mut self, part: &Part) -> Result<()> {
-        let Some(chain) = self.chains.get(&part.chain) else { return Ok(()) };
-        let stale: Vec<&Slot> = part.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
+    pub(crate) fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
+        let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
+        let stale: Vec<&Slot> = portion.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
         if stale.is_empty() {
             return Ok(());
         }

@@ -14,6 +14,7 @@ chapters! {
     Capture = "../docs/src/capture.md";
     Migrate = "../docs/src/migrate.md";
     Views = "../docs/src/views.md";
+    Share = "../docs/src/share.md";
     Suspend = "../docs/src/suspend.md";
     Growable = "../docs/src/growable.md";
     Oversubscription = "../docs/src/oversubscription.md";

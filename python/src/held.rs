@@ -20,13 +20,16 @@ pub(crate) struct Held<T: Shelved> {
 
 impl<T: Shelved + Send> Held<T> {
     /// Makes a thing of a pool's, and holds it.
-    pub(crate) fn make(
+    pub(crate) fn make<E>(
         pool: &Bound<'_, Pool>,
-        make: impl FnOnce(&stitchpool_pool::Pool) -> stitchpool_pool::Result<T> + Send,
-    ) -> Result<Self> {
+        make: impl FnOnce(&stitchpool_pool::Pool) -> std::result::Result<T, E> + Send,
+    ) -> Result<Self>
+    where
+        Refused: From<E>,
+    {
         let shared = pool.get().shared();
         let handle = pool.py().detach(|| {
-            let thing = shared.with(make)??;
+            let thing = shared.with(make)?.map_err(Refused::from)?;
             Ok::<_, Refused>(shared.hold(thing)?)
         })?;
         Ok(Self { pool: pool.clone().unbind(), handle: AtomicUsize::new(handle), kind: PhantomData })
@@ -53,7 +56,7 @@ impl<T: Shelved> Held<T> {
         py.detach(|| Ok(shared.with_held(handle, body)?))
     }
 
-    fn handle(&self) -> Result<usize> {
+    pub(crate) fn handle(&self) -> Result<usize> {
         match self.handle.load(Ordering::Acquire) {
             0 => Err(Refused::request("this was ended already: make another one")),
             handle => Ok(handle),

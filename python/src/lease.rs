@@ -37,7 +37,7 @@ impl Lease {
     fn taken(pool: &Bound<'_, Pool>, block: &Bound<'_, PyAny>, device: i32, take: Take) -> Result<Self> {
         let (address, _) = range_of(block, None)?;
         let device = block.cast::<Block>().map_or(device, |block| block.get().device_number());
-        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| Ok(Mutex::new(take(pool, address)?)))?;
+        let held = Held::<Mutex<stitchpool_pool::Lease>>::make(pool, |pool| take(pool, address).map(Mutex::new))?;
         let bytes = held.with(pool.py(), |taken| taken.lock().bytes())?;
         Ok(Self { held, address, bytes, device })
     }

@@ -5,9 +5,11 @@
 mod arena;
 mod block;
 mod capture;
+mod exporter;
 mod figures;
 mod growable;
 mod held;
+mod importer;
 mod lease;
 mod listener;
 mod makes;
@@ -37,7 +39,11 @@ mod _native {
     #[pymodule_export]
     use crate::capture::Capture;
     #[pymodule_export]
+    use crate::exporter::{Exporter, Offer};
+    #[pymodule_export]
     use crate::growable::Growable;
+    #[pymodule_export]
+    use crate::importer::{Hold, Import, Importer};
     #[pymodule_export]
     use crate::lease::Lease;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::block::{Block, Wanted};
 use crate::capture::Capture;
+use crate::exporter::{Exporter, Offer, Terms};
 use crate::figures;
 use crate::growable::Growable;
 use crate::lease::Lease;
@@ -16,6 +17,7 @@ use crate::stream::{Stream, value_of};
 use crate::view::View;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::path::PathBuf;
 
 #[pymethods]
 impl Pool {
@@ -57,6 +59,23 @@ impl Pool {
 
     fn view(slf: &Bound<'_, Self>, parts: Vec<Bound<'_, PyAny>>, rights: &Bound<'_, PyDict>) -> Result<View> {
         View::make(slf, &parts, &grants_of(rights)?)
+    }
+
+    #[pyo3(signature = (memory, rights = "read", *, ranks = 0, within = 30.0))]
+    fn export(
+        slf: &Bound<'_, Self>,
+        memory: &Bound<'_, PyAny>,
+        rights: &str,
+        ranks: u32,
+        within: f64,
+    ) -> Result<Offer> {
+        let terms = Terms::understood(rights, ranks, within)?;
+        Exporter::offer(&slf.get().exporter.of(slf)?, memory, terms)
+    }
+
+    #[pyo3(signature = (path = None))]
+    fn exporter(slf: &Bound<'_, Self>, path: Option<PathBuf>) -> Result<Exporter> {
+        Exporter::open(slf, path)
     }
 
     #[pyo3(signature = (block, device = 0))]

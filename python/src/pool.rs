@@ -1,5 +1,6 @@
 //! A pool for Python callers: opening, looking and closing. What it gives out is made in `makes`.
 
+use crate::exporter::OwnExporter;
 use crate::figures;
 use crate::options::Options;
 use crate::refused::{Refused, Result};
@@ -26,6 +27,7 @@ pub(crate) struct Pool {
     /// So that the pool asks `relief` from when that is first set.
     asked: Once,
     seen: Mutex<Seen>,
+    pub(crate) exporter: OwnExporter,
 }
 
 /// Whether memory may leave its address, or somebody may look at it: never both.
@@ -65,8 +67,8 @@ impl Pool {
 
     fn of(shared: SharedPool, is_own: bool, why_host: Option<String>) -> Result<Self> {
         let driver = shared.driver()?.driver.name();
-        let (relief, seen) = (Arc::default(), Mutex::default());
-        Ok(Self { shared, is_own, driver, why_host, relief, asked: Once::new(), seen })
+        let (relief, seen, exporter) = Default::default();
+        Ok(Self { shared, is_own, driver, why_host, relief, asked: Once::new(), seen, exporter })
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -176,6 +178,7 @@ impl Pool {
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
+        self.exporter.end(py, self.shared)?;
         py.detach(|| match self.shared.close() {
             Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
             closed => closed.map_err(Refused::from),
@@ -199,10 +202,12 @@ impl Pool {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        self.exporter.visit(&visit)?;
         self.relief.visit(&visit)
     }
 
     fn __clear__(&self) {
+        self.exporter.forget();
         self.relief.set(None);
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Refused {
     ByPool(PoolError),
     /// The C interface's: a status and words.
     ByFace(Refusal),
+    /// One about other processes: a status and words.
+    BySharing(Refusal),
     /// One that is an exception already.
     Raised(PyErr),
 }
@@ -25,15 +27,20 @@ impl Refused {
     }
 
     fn into_exception(self, py: Python<'_>) -> PyResult<PyErr> {
+        let about_others = matches!(self, Self::BySharing(_));
         let (refusal, facts) = match self {
             Self::Raised(error) => return Ok(error),
-            Self::ByFace(refusal) => (refusal, PyDict::new(py)),
+            Self::ByFace(refusal) | Self::BySharing(refusal) => (refusal, PyDict::new(py)),
             Self::ByPool(error) => {
                 let facts = facts(py, &error)?;
                 (Refusal::from(error), facts)
             }
         };
-        let class = py.import("stitchpool.errors")?.getattr(class(refusal.status))?;
+        let class = match class(refusal.status) {
+            "DriverError" if about_others => "SharingError",
+            other => other,
+        };
+        let class = py.import("stitchpool.errors")?.getattr(class)?;
         facts.set_item("status", name(refusal.status))?;
         Ok(PyErr::from_value(class.call((refusal.words,), Some(&facts))?))
     }
@@ -42,6 +49,16 @@ impl Refused {
 impl From<PoolError> for Refused {
     fn from(error: PoolError) -> Self {
         Self::ByPool(error)
+    }
+}
+
+impl From<stitchpool_share::Error> for Refused {
+    fn from(error: stitchpool_share::Error) -> Self {
+        match error {
+            stitchpool_share::Error::Pool(error) => Self::ByPool(error),
+            stitchpool_share::Error::Driver(error) => error.into(),
+            other => Self::BySharing(other.into()),
+        }
     }
 }
 
@@ -93,6 +110,8 @@ const fn class(status: Status) -> &'static str {
         Status::InUse | Status::Busy | Status::Held => "InUse",
         Status::InvalidHandle => "Closed",
         Status::Unavailable => "Unavailable",
+        Status::Stale | Status::Gone => "Gone",
+        Status::CalledOff => "CalledOff",
         _ => "DriverError",
     }
 }

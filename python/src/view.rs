@@ -22,7 +22,7 @@ pub(crate) struct View {
 }
 
 /// A block, or an address and a length.
-fn part_of(pool: &Pool, part: &Bound<'_, PyAny>) -> Result<Part> {
+pub(crate) fn part_of(pool: &Pool, part: &Bound<'_, PyAny>) -> Result<Part> {
     match scope_of(pool, Some(part))? {
         Scope::Block(address) => Ok(Part { address, bytes: part.cast::<Block>().map_or(0, |it| it.get().length()) }),
         Scope::Range { address, bytes } => Ok(Part { address, bytes }),

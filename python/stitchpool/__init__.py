@@ -11,16 +11,26 @@
 
 import json as _json
 import os as _os
+import threading as _threading
+import weakref as _weakref
+from collections.abc import Mapping as _Mapping
 from typing import Any as _Any
+from typing import Literal as _Literal
+from typing import Optional as _Optional
 
 from . import _native
 from ._native import (
     Arena,
     Block,
     Capture,
+    Exporter,
     Growable,
+    Hold,
+    Import,
+    Importer,
     Lease,
     Listener,
+    Offer,
     Pin,
     Placement,
     Pool,
@@ -30,14 +40,17 @@ from ._native import (
 )
 from .errors import (
     Asleep,
+    CalledOff,
     Capturing,
     Closed,
     DriverError,
     Error,
+    Gone,
     InUse,
     InvalidRequest,
     NoRights,
     OutOfMemory,
+    SharingError,
     TooMany,
     Unavailable,
     UnknownDevice,
@@ -63,6 +76,39 @@ def replay(path: "str | _os.PathLike[str]", driver: str = "auto", **settings: _A
     return figures
 
 
+_importers: "_weakref.WeakValueDictionary[tuple[_Any, ...], Importer]" = _weakref.WeakValueDictionary()
+_importing = _threading.Lock()
+
+
+def import_ticket(
+    ticket: bytes,
+    rights: "_Optional[_Mapping[int, _Literal['none', 'read', 'read_write']]]" = None,
+    driver: "_Literal['auto', 'cuda', 'host']" = "auto",
+    *,
+    watch: bool = True,
+    patience: float = 10.0,
+    **settings: _Any,
+) -> Import:
+    """Maps the memory that another process of this user has exported: `pool.export(...).ticket` there.
+
+    rights: what devices of this process may do with it; the device it lies on may read it.
+    watch: whether a thread hears of recalls and of the other process's end, so that the memory goes then.
+    patience: seconds that an answer may take. `settings` are those of `Pool` for the host driver.
+    Raises Gone for a stale ticket, UnknownDevice for a device that is not seen here, NoRights, CalledOff,
+    SharingError.
+    """
+    # One importer an exporter, so that the same ticket twice is one import.
+    key = (ticket[16:32], driver, _os.getpid(), tuple(sorted(settings.items())))
+    with _importing:
+        importer = _importers.get(key)
+        if importer is None:
+            importer = Importer(ticket, driver, patience=patience, **settings)
+            _importers[key] = importer
+    if watch:
+        importer.watch()
+    return importer.open(ticket, rights)
+
+
 def library() -> str:
     """The path of the library with the C interface; `stitchpool.h` lies beside it.
 
@@ -76,15 +122,22 @@ __all__ = [
     "Arena",
     "Asleep",
     "Block",
+    "CalledOff",
     "Capture",
     "Capturing",
     "Closed",
     "DeviceStats",
     "DriverError",
     "Error",
+    "Exporter",
+    "Gone",
     "Growable",
+    "Hold",
     "Holdings",
     "HOST",
+    "Import",
+    "import_ticket",
+    "Importer",
     "InUse",
     "InvalidRequest",
     "Lease",
@@ -92,6 +145,7 @@ __all__ = [
     "Listener",
     "Migrated",
     "NoRights",
+    "Offer",
     "OutOfMemory",
     "Pin",
     "Placement",
@@ -99,6 +153,7 @@ __all__ = [
     "replay",
     "Resumed",
     "Segment",
+    "SharingError",
     "Shortage",
     "Stats",
     "Stream",

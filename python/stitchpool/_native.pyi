@@ -24,6 +24,9 @@ AnyRights = Mapping[int, Literal["none", "read", "read_write"]]
 AnyScope = Union["Arena", "Block", tuple[int, int], None]
 """An arena, an exclusive block, (address, bytes) of whole handles of one, or all of the pool."""
 
+AnyMemory = Union["Arena", "Block", tuple[int, int], list[Union["Arena", "Block", tuple[int, int]]]]
+"""What can be exported: an arena, a block, (address, bytes) of live blocks, or a list of such."""
+
 __version__: str
 
 class Pool:
@@ -131,6 +134,27 @@ class Pool:
 
         The blocks stay where they are: one memory, two addresses. It holds them as leases do.
         """
+
+    def export(
+        self,
+        memory: AnyMemory,
+        rights: Literal["read", "read_write"] = "read",
+        *,
+        ranks: int = 0,
+        within: float = 30.0,
+    ) -> Offer:
+        """Offers live blocks to other processes of this user, who import them by the offer's ticket. A thread of
+        this pool answers them from the first call on; `exporter` is for those who want none.
+
+        The pool must have handle_kind="file_descriptor" or "fabric". Whole handles are shared: an exclusive block
+        has its own. While it is offered, or somebody has it, it is not suspended, moved or evicted, and a free
+        takes effect later. The same memory with the same rights again has the same ticket.
+        ranks: so many processes import it all or not at all, 0: each for itself.
+        within: seconds that the first of them waits for the last.
+        """
+
+    def exporter(self, path: Union[str, PathLike[str], None] = None) -> Exporter:
+        """Listens for other processes, at a path or under a name of its own, and answers when it is told to."""
 
     def lease(self, block: Union[Block, int], device: int = 0) -> Lease:
         """Keeps a block in place until what uses it is launched; it may be freed meanwhile.
@@ -365,6 +389,161 @@ class View:
     def segments(self) -> list[Segment]: ...
     def close(self) -> None: ...
     def __enter__(self) -> View: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Exporter:
+    """Offers memory of a pool to other processes of the same user."""
+
+    def export(
+        self,
+        memory: AnyMemory,
+        rights: Literal["read", "read_write"] = "read",
+        *,
+        ranks: int = 0,
+        within: float = 30.0,
+    ) -> Offer:
+        """As `Pool.export`, to be answered by this exporter."""
+
+    def serve(self) -> None:
+        """Answers on a thread of its own from now on."""
+
+    def answer(self, wait: float = 0.0) -> int:
+        """Answers until something was answered, for `wait` seconds at most; says how many requests that were."""
+
+    def guests(self) -> list[tuple[int, int, int]]:
+        """Who is connected: process, imports, and bytes that these map."""
+
+    def close(self) -> None:
+        """Recalls what it offers, and waits a second for those who have it. What they keep then is lost."""
+
+    def __enter__(self) -> Exporter: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Offer:
+    """Memory that is offered to other processes, until it is closed."""
+
+    @property
+    def ticket(self) -> bytes:
+        """256 bytes that another process imports it by; passed on by any means."""
+
+    @property
+    def generation(self) -> int:
+        """Its number at its exporter, never given again."""
+
+    @property
+    def bytes(self) -> int:
+        """How long its first part is."""
+
+    def recall(self, within: float = 10.0) -> None:
+        """Makes the ticket stale, and waits until all who have imported the memory have let it go.
+
+        Raises InUse after `within` seconds, which names the processes that hold it; it is offered as before then.
+        """
+
+    def close(self) -> None:
+        """Offers it no longer. Who has imported it is asked to let it go, and its blocks are held until all have."""
+
+    def __enter__(self) -> Offer: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Importer:
+    """A connection to the exporter of a ticket, which takes its other tickets too."""
+
+    def __new__(
+        cls,
+        ticket: bytes,
+        driver: Literal["auto", "cuda", "host"] = "auto",
+        *,
+        patience: float = 10.0,
+        **settings: Any,
+    ) -> Importer: ...
+    @property
+    def driver(self) -> Literal["cuda", "host"]: ...
+    @property
+    def pid(self) -> int:
+        """The exporting process, as this one sees it; 0 if it does not."""
+
+    def device_of(self, ticket: bytes) -> int:
+        """This process's number of the device that a ticket's memory begins on."""
+
+    def open(self, ticket: bytes, rights: Optional[AnyRights] = None) -> Import:
+        """Maps a ticket's memory and opens it to the devices of `rights`; None: the device it lies on may read it."""
+
+    def watch(self) -> None:
+        """Hears of recalls and of the exporter's end on a thread of its own from now on."""
+
+    def poll(self, wait: float = 0.0) -> int:
+        """The same by a call, for `wait` seconds at most; says how many imports went."""
+
+@final
+class Import:
+    """Memory of another process that is mapped here, until it is closed, recalled, or its process has ended."""
+
+    @property
+    def address(self) -> int:
+        """Where the first part begins here. Raises Gone."""
+
+    @property
+    def bytes(self) -> int:
+        """How long the first part is."""
+
+    @property
+    def generation(self) -> int: ...
+    @property
+    def importer(self) -> Importer: ...
+    @property
+    def parts(self) -> list[tuple[int, int]]:
+        """Address here and length of every part, in the order in which they were offered. Raises Gone."""
+
+    def translate(self, address: int) -> Optional[int]:
+        """Where that is here which stands at `address` in the process that exported it. Raises Gone."""
+
+    @property
+    def gone(self) -> Optional[str]:
+        """Why the memory is gone; None while it is here."""
+
+    def hold(self) -> Hold:
+        """Keeps it mapped, whatever its exporter does, while work that uses it is prepared and queued."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+    def close(self) -> None:
+        """Unmaps it, after all work of the devices that it was opened to."""
+
+    def __enter__(self) -> Import: ...
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None: ...
+
+@final
+class Hold:
+    """Keeps imported memory mapped until it is closed."""
+
+    @property
+    def address(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Hold: ...
     def __exit__(
         self,
         kind: Optional[type[BaseException]],

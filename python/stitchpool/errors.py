@@ -83,7 +83,7 @@ class TooMany(Error):
 
 
 class InUse(Error):
-    """Blocks are live, leases or views hold them, or a call is under way."""
+    """Blocks are live, somebody holds them (another process too), or a call is under way."""
 
 
 class Closed(Error):
@@ -100,6 +100,18 @@ class Capturing(Error):
 
 class Vetoed(Error):
     """A listener would not let memory go; the words say what it raised."""
+
+
+class Gone(Error):
+    """The ticket is stale, or imported memory was recalled, or the process that exported it has ended."""
+
+
+class CalledOff(Error):
+    """Not every process of a group could import the memory, so none has."""
+
+
+class SharingError(Error):
+    """Another process or a socket refused; `status` tells them apart."""
 
 
 class Unavailable(Error):

@@ -30,7 +30,7 @@ status=$?
 row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"
 while read -r words; do row "  measured" ok "$words"; done < <(grep -a 'measured: ' "$log/address.log" | sed 's/.*measured: //')
 
-for example in "read_only --device cuda" two_devices tensor_parallel oversubscribe kv_cache shared_prefix sleep_and_wake pipeline_exchange saxpy; do
+for example in "read_only --device cuda" two_devices tensor_parallel share oversubscribe kv_cache shared_prefix sleep_and_wake pipeline_exchange saxpy; do
     # shellcheck disable=SC2086 # the words are the command's arguments
     timeout 60 "$bin"/$example >"$log/${example%% *}.log" 2>&1
     status=$?

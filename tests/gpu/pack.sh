@@ -19,7 +19,7 @@ cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
 cargo build --release --quiet -p stitchpool --examples
 # All but those that run on the host driver alone.
-examples="two_devices tensor_parallel read_only oversubscribe kv_cache shared_prefix sleep_and_wake pipeline_exchange"
+examples="two_devices tensor_parallel read_only oversubscribe share kv_cache shared_prefix sleep_and_wake pipeline_exchange"
 for example in $examples; do
     cp "$target/release/examples/$example" "$folder/"
 done

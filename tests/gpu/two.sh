@@ -71,6 +71,11 @@ if wants examples; then
     point "stages that exchange their buffers" 60 pipeline_exchange.log "$bin/pipeline_exchange"
     point "read-only, its own memory" 60 read_only.log "$bin/read_only" --device cuda
     [ "$gpus" -lt 2 ] || point "read-only, a peer's memory" 60 read_only_peer.log "$bin/read_only" --device cuda --on-peer
+    if [ -x "$bin/share" ]; then
+        point "a block in two processes, words checked" 60 share.log "$bin/share"
+    else
+        row "a block in two processes, words checked" skipped "no share in $bin"
+    fi
     if [ -x "$bin/oversubscribe" ]; then
         point "eviction" 60 oversubscribe.log "$bin/oversubscribe"
     else

@@ -107,6 +107,14 @@ impl SharedPool {
         POOLS.with(self.handle, |open| Ok(body(&open.pool, &*open.shelf::<T>().find(handle)?)))
     }
 
+    /// How many things of a kind are held.
+    ///
+    /// # Errors
+    /// As [`SharedPool::with`].
+    pub fn held<T: Shelved>(self) -> Result<usize> {
+        POOLS.with(self.handle, |open| Ok(open.shelf::<T>().held().0))
+    }
+
     /// Holds it no longer.
     ///
     /// # Errors

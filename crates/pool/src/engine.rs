@@ -9,7 +9,7 @@ use crate::devices::distinct;
 use crate::doubt::Doubt;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
-use crate::heap::{Freed, Heap, HeapKey, Tenant};
+use crate::heap::{Heap, HeapKey, Tenant};
 use crate::listener::Listeners;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
@@ -116,25 +116,18 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn hit(&self, bytes: u64, stream: StreamId) -> Option<(u64, u32)> {
         let units = units_asked(bytes)?;
-        let heap = self.registry.heap(stream.home)?;
-        let mut core = heap.lock();
-        if !core.serves(stream.serial) {
-            return None;
-        }
-        heap.take(&mut core, units, UNIT_BYTES).map(|address| (address, units))
+        let address = self.registry.heap(stream.home)?.hit(stream.serial, units)?;
+        Some((address, units))
     }
 
     /// Frees the block at `address`. False: there is no such block.
     #[inline(always)]
     pub(crate) fn free_plain(&self, address: Address) -> bool {
-        let Some(heap) = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index)) else {
-            return false;
-        };
-        let freed = heap.free_own(&mut heap.lock(), address.0);
-        match freed {
-            Freed::Now(false) => {}
-            Freed::Now(true) | Freed::Pending => self.tick(heap),
-            Freed::Unknown => return false,
+        let Some(index) = self.table.heap_of(address.0) else { return false };
+        let Some(heap) = self.registry.heap(index) else { return false };
+        let Some(tick) = heap.free_own(address.0) else { return false };
+        if tick {
+            self.tick(heap);
         }
         true
     }
@@ -258,11 +251,8 @@ impl Engine {
     /// Frees the block at `address` after what is queued on another stream too.
     pub(crate) fn free(&self, address: Address, also: Option<Arc<Clock>>) -> Result<()> {
         let heap = self.heap_of(address)?;
-        let freed = heap.free(&mut heap.lock(), address.0, also);
-        match freed {
-            Freed::Now(false) => {}
-            Freed::Now(true) | Freed::Pending => self.tick(heap),
-            Freed::Unknown => return Err(self.unknown(address)),
+        if heap.free(address.0, also).ok_or_else(|| self.unknown(address))? {
+            self.tick(heap);
         }
         Ok(())
     }
@@ -367,9 +357,9 @@ impl Engine {
         };
         for heap in &heaps {
             let core = heap.core.lock();
-            stats.allocs += core.counts.allocs;
-            stats.frees += core.counts.frees;
-            stats.misses += core.counts.misses;
+            stats.allocs += core.allocs();
+            stats.frees += core.frees();
+            stats.misses += core.misses;
             stats.live_blocks += core.block_count() as u64;
             stats.metadata_bytes += core.own_bytes();
         }

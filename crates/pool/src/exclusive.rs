@@ -23,7 +23,7 @@ impl Job<'_> {
             chain.is_some_and(|it| it.top().0 == extent.end() && as_new(it))
         };
         let start = core.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
-        core.extents.remove_range(start, self.units).then(|| self.heap.add_live(&mut core, start, self.units))?;
+        core.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut core, start, self.units))?;
         Some(start)
     }
 }

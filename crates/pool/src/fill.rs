@@ -93,7 +93,7 @@ impl Stitch<'_> {
         let heap = self.job.heap;
         let mut core = heap.core.lock();
         for block in blocks {
-            heap.add_live(&mut core, block.start, units_of(block.bytes));
+            heap.enter(&mut core, block.start, units_of(block.bytes));
         }
     }
 }

@@ -147,7 +147,7 @@ impl Growable {
         let serial = self.stream.serial;
         let mut core = heap.core.lock();
         let tenant = core.tenant.clone().filter(|_| core.belongs_to(serial));
-        core.counts.misses += 1;
+        core.misses += 1;
         drop(core);
         let tenant = tenant.ok_or(Error::UnknownStream { serial })?;
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);

@@ -153,7 +153,7 @@ impl Pool {
     /// A block from this heap; `None`: it serves no request of the stream now.
     fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
-        let mut core = heap.lock();
+        let mut core = heap.core.lock();
         if !core.serves(request.stream.serial) {
             return None;
         }
@@ -162,7 +162,7 @@ impl Pool {
         {
             return Some(Ok(block(address, units)));
         }
-        core.counts.misses += 1;
+        core.misses += 1;
         let tenant = core.tenant.clone()?;
         drop(core);
         Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))

@@ -276,7 +276,7 @@ impl<'a> Stitch<'a> {
         let end = start + self.job.bytes();
         tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
         let mut core = self.job.heap.core.lock();
-        self.job.heap.add_live(&mut core, start, self.job.units);
+        self.job.heap.enter(&mut core, start, self.job.units);
         if end < run_end {
             core.extents.insert(end, units_of(run_end - end));
         }

@@ -5,7 +5,7 @@ run begins as a fresh process does, and need not import anything.
     one.py      # reads requests from its input, one JSON object a line, until that ends
 
 A request has `workload`, `allocator`, `cap_bytes` (0: none) and `socket`, where the run is led from: it says
-"ready", makes a step whenever it is told to, and its figures at the end.
+which process it is and when it is ready, makes a step whenever it is told to, and its figures at the end.
 """
 
 import importlib
@@ -65,7 +65,7 @@ def run(request, lead):
     pool_stats = settle(request)
     step = importlib.import_module(f"workloads.{request['workload']}").prepare()
     torch.cuda.synchronize()
-    tell(lead, {"ready": os.getpid()})
+    tell(lead, {"ready": True})
     for number, line in enumerate(lead):
         if line.strip() == "end":
             break
@@ -85,6 +85,7 @@ def child(request):
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(request["socket"])
         lead = line.makefile("rw")
+        tell(lead, {"process": os.getpid()})
         try:
             run(request, lead)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what the table shows)

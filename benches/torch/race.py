@@ -64,7 +64,7 @@ class Run:
 
     def __init__(self, line):
         self.line, self.file = line, line.makefile("rw")
-        self.process = None
+        self.process = json.loads(self.file.readline())["process"]
         self.times_ms, self.values = [], []
         self.end = None
 
@@ -74,13 +74,17 @@ class Run:
             answer = json.loads(self.file.readline() or '{"failed": "it ended without a word"}')
         except (OSError, ValueError) as error:
             answer = {"failed": f"no answer: {error}"}
-            if self.process is not None:
-                os.kill(self.process, signal.SIGKILL)
-        self.process = answer.get("ready", self.process)
+            self.kill()
         if "failed" in answer:
             self.end = {"failed": f"step {len(self.times_ms)}: {answer['failed']}"}
             return None
         return answer
+
+    def kill(self):
+        try:
+            os.kill(self.process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
     def tell(self, word):
         try:

@@ -463,3 +463,24 @@ fn a_buffer_of_an_arena_sleeps_and_wakes_with_it() {
     rig.assert_right();
     rig.pool().check().unwrap();
 }
+
+#[test]
+fn f29d_an_arena_with_a_buffer_or_with_something_held_is_not_dissolved() {
+    let rig = Shape::exact(64 * KIB, 8).build();
+    let stream = rig.stream();
+    let arena = rig.pool().arena("cache").unwrap();
+    let buffer = rig.pool().growable(&Request::new(0, stream.id).in_arena(arena), 256 * KIB).unwrap();
+    let refused = rig.pool().dissolve(arena).unwrap_err();
+    assert!(refused.to_string().contains("growable buffers are in it"), "{refused}");
+    buffer.grow_to(128 * KIB).unwrap();
+    drop(buffer);
+    let block = rig.ask(&Request::new(64 * KIB, stream.id).in_arena(arena)).unwrap();
+    let lease = rig.pool().lease(block).unwrap();
+    rig.free(block);
+    let refused = rig.pool().dissolve(arena).unwrap_err();
+    assert!(refused.to_string().contains("leases or views hold"), "{refused}");
+    drop(lease);
+    rig.pool().dissolve(arena).unwrap();
+    assert!(matches!(rig.pool().dissolve(arena), Err(Error::UnknownArena { .. })));
+    rig.take(stream, 8 * 64 * KIB);
+}

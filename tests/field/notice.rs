@@ -1,10 +1,15 @@
-//! Listeners and the memory that they are told of: what has come back is open by then. F21, F41.
+//! Listeners and the memory that they are told of: what has come back is open by then, and nobody waits for
+//! them with a lock. F12, F41.
 
 use crate::rig::{KIB, Shape};
+use crate::watchdog::within;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 use stitchpool::chunks::Segment;
+use stitchpool::driver::host::StreamMode;
 use stitchpool::driver::{DeviceId, ErrorKind, Verb};
 use stitchpool::{Backup, Error, Interest, Listener, Pool, Request, Scope};
 
@@ -87,4 +92,65 @@ fn whoever_hears_that_memory_is_back_finds_its_arena_open() {
     pool.resume(scope).unwrap();
     heard("a resume", 1);
     assert!(ids.into_iter().all(|id| pool.unlisten(id)));
+}
+
+/// Wants a lock that the other thread has while it uses the pool.
+struct Locking(Arc<Mutex<u64>>);
+
+impl Listener for Locking {
+    fn before_leave(&self, _: &[Segment]) -> Result<(), String> {
+        *self.0.lock().unwrap() += 1;
+        Ok(())
+    }
+
+    fn after_return(&self, _: &[Segment]) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn f41_memory_moves_under_threads_that_have_the_lock_its_listener_wants() {
+    within(Duration::from_secs(60), || {
+        let rig = Shape { devices: 2, streams: StreamMode::Immediate, ..Shape::exact(CHUNK, 64) }.build();
+        let (stream, arena) = (rig.stream(), rig.pool().arena("weights").unwrap());
+        let request = |chunks: u64| Request::new(chunks * CHUNK, stream.id).in_arena(arena);
+        let [kept, freed] = [0, 1].map(|_| (0..8).map(|_| rig.ask(&request(2)).unwrap()).collect::<Vec<_>>());
+        kept.iter().zip(0..).for_each(|(&block, seed)| rig.mark(block, 2 * CHUNK, seed));
+        freed.iter().for_each(|&block| rig.shadow.leave(block));
+        let lock = Arc::new(Mutex::new(0));
+        let id = rig.pool().listen(Arc::new(Locking(lock.clone())), Interest::Pool).unwrap();
+        let moving = AtomicBool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut freed = freed.into_iter();
+                let mut rounds = 0;
+                while moving.load(Ordering::Relaxed) {
+                    let held = lock.lock().unwrap();
+                    rounds += 1;
+                    // F12: it goes whether it is awake, asleep or on its way.
+                    if rounds % 16 == 0 {
+                        freed.next().into_iter().for_each(|block| rig.pool().free(block).unwrap());
+                    }
+                    match rig.pool().alloc(&request(1)) {
+                        Ok(block) => rig.pool().free(block.address).unwrap(),
+                        Err(Error::Asleep { .. } | Error::Busy { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                    let elsewhere = rig.pool().alloc(&Request::new(3 * CHUNK, stream.id)).unwrap();
+                    rig.pool().free(elsewhere.address).unwrap();
+                    drop(held);
+                }
+                freed.for_each(|block| rig.pool().free(block).unwrap());
+            });
+            for round in 0..60 {
+                rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+                rig.pool().resume(Scope::Arena(arena)).unwrap();
+                rig.pool().migrate(Scope::Arena(arena), DeviceId(1 - round % 2)).unwrap();
+            }
+            moving.store(false, Ordering::Relaxed);
+        });
+        assert!(kept.iter().zip(0..).all(|(&block, seed)| rig.is_marked(block, 2 * CHUNK, seed)));
+        assert!(*lock.lock().unwrap() >= 60 * 4);
+        assert!(rig.pool().unlisten(id));
+    });
 }

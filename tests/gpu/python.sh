@@ -34,7 +34,7 @@ told() { # name: the row of a suite that has ended
     read -r status seconds <"$work/$1.end"
     row "$1" "$([ "$status" = 0 ] && echo ok || echo FAILED)" \
         "$(printf '%4d s  %s' "$seconds" "$(grep -aE '(passed|failed|skipped|error)' "$log/$1.log" | tail -1 | tr -d =)")"
-    rows+=("$(grep -aE '^ *[0-9.]+s call' "$log/$1.log" | sed 's/^ */           slow: /')")
+    while read -r line; do rows+=("           slow: $line"); done < <(grep -aE '^ *[0-9.]+s call' "$log/$1.log")
     [ "$status" = 0 ] || grep -aE '^(FAILED|ERROR|E  )' "$log/$1.log" | head -40
 }
 

@@ -27,6 +27,7 @@ mod shelf;
 mod shelves;
 mod status;
 mod table;
+mod thread_word;
 
 pub use boundary::{
     DriverHandle, ExporterHandle, GrowableHandle, HoldHandle, ImportHandle, ImporterHandle, LeaseHandle,

@@ -1,6 +1,7 @@
 //! Which threads are inside a call, so that what a handle names is let go only when nobody uses it.
 //! A call pays two plain stores for it; closing pays for all.
 
+use crate::thread_word;
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -54,6 +55,7 @@ struct Lease;
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(desk) = MINE.take() {
+            thread_word::set(0);
             desk.taken.store(false, Ordering::Release);
         }
     }
@@ -67,6 +69,8 @@ impl Visit {
         let outermost = steps & 1 == 0;
         if outermost {
             if ORDERED_BY_SYSTEM.load(Ordering::Relaxed) {
+                // From now on short visits need not ask.
+                thread_word::set(std::ptr::from_ref(desk).expose_provenance());
                 desk.steps.store(steps + 1, Ordering::Relaxed);
                 // What the call reads next must not be read before the store. `everybody_left` makes the
                 // processor keep that order; the compiler is told here.
@@ -89,6 +93,7 @@ impl Drop for Visit {
         }
         if self.borrowed {
             MINE.set(None);
+            thread_word::set(0);
             self.desk.taken.store(false, Ordering::Release);
         }
     }
@@ -98,9 +103,11 @@ impl ShortVisit {
     /// `None`: the thread has no desk yet, is inside already, or must order its stores itself.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Self> {
-        let desk = MINE.get()?;
+        let desk: *const Desk = std::ptr::with_exposed_provenance(thread_word::get());
+        // SAFETY: the word is 0, or says where this thread's desk is; desks are never freed.
+        let desk = unsafe { desk.as_ref() }?;
         let steps = desk.steps.load(Ordering::Relaxed);
-        if steps & 1 == 1 || !ORDERED_BY_SYSTEM.load(Ordering::Relaxed) {
+        if steps & 1 == 1 {
             return None;
         }
         desk.steps.store(steps + 1, Ordering::Relaxed);

@@ -1,12 +1,12 @@
 //! Beds: the slots that memory leaves and comes back to, and what is in use of them.
 
 use crate::backup::Content;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::scope::Ground;
+use crate::slot::Slot;
 use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;

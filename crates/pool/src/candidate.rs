@@ -1,13 +1,13 @@
 //! Handles that could be taken from a heap: wholly free, or wholly free but for blocks that wait for
 //! other streams. Derived from the heap's extents when somebody asks; no hit keeps them up to date.
 
-use crate::chain::Slot;
 use crate::clock::{Clock, Fence};
 use crate::extents::Extent;
 use crate::free_log::FreeLog;
 use crate::heap::Core;
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
+use crate::slot::Slot;
 use std::collections::BTreeMap;
 use stitchpool_driver::{Address, DeviceId, HandleKind};
 

@@ -4,10 +4,11 @@
 use crate::backup::Content;
 use crate::clock::Fence;
 use crate::overrides::Overrides;
+use crate::slot::Slot;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, join_all, open};
-use stitchpool_driver::{Address, DeviceId, Error, Grant};
+use stitchpool_chunks::{PhysicalHandle, Vacancy, join_all, open};
+use stitchpool_driver::{Address, Error, Grant};
 
 /// A run of slots and the room behind it.
 #[derive(Debug)]
@@ -23,51 +24,13 @@ pub(crate) struct Chain {
     pub(crate) rights: Overrides,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
-    /// Iff a growable buffer has it: it then stays although it has no slots, and is that buffer's alone.
-    pub(crate) kept: bool,
+    /// Iff a growable buffer has it, the serial of that buffer's stream: it then stays although it has no slots,
+    /// and is that buffer's alone.
+    kept_for: Option<u32>,
     /// When its block was last used, as the pool counts uses.
     pub(crate) used: Arc<AtomicU64>,
     /// Iff its block was put out because memory was short, and not brought back yet.
     pub(crate) evicted: bool,
-}
-
-/// A place in a chain.
-#[derive(Debug)]
-pub(crate) enum Slot {
-    /// Its handle is in use here: its bytes are in blocks, extents or pending blocks of the heap.
-    Current {
-        /// What stands here.
-        mapping: Mapping,
-        /// Points that earlier users of the memory, under other addresses, must be past.
-        carried: Vec<Fence>,
-    },
-    /// The handle was stolen from here; its bytes are nobody's until it is unmapped.
-    Stale {
-        /// What still stands here.
-        mapping: Mapping,
-        /// Points after which no work uses these addresses.
-        fences: Vec<Fence>,
-    },
-    /// A view of a handle that is current elsewhere, in a block that the view holds.
-    Viewed(Mapping),
-    /// Its blocks are suspended: nothing stands here, and its bytes are in blocks and extents of the heap.
-    Asleep {
-        /// The place that is kept for them.
-        vacancy: Vacancy,
-        /// Where the memory lay, and will lie again.
-        device: DeviceId,
-        /// What was in it.
-        content: Content,
-    },
-    /// Nothing stands here any more.
-    Hole(Vacancy),
-    /// The driver refused to unmap; the mapping is in quarantine and the address gone for good.
-    Lost {
-        /// Where it was.
-        at: Address,
-        /// How long it was.
-        bytes: u64,
-    },
 }
 
 /// A run of addresses of a chain that nothing stands in.
@@ -83,67 +46,6 @@ impl Gap {
     }
 }
 
-impl Slot {
-    fn into_hole(self) -> Option<Vacancy> {
-        match self {
-            Self::Hole(vacancy) => Some(vacancy),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn at(&self) -> Address {
-        match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.at(),
-            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.at(),
-            Self::Lost { at, .. } => *at,
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => mapping.bytes(),
-            Self::Hole(vacancy) | Self::Asleep { vacancy, .. } => vacancy.bytes(),
-            Self::Lost { bytes, .. } => *bytes,
-        }
-    }
-
-    pub(crate) fn end(&self) -> Address {
-        self.at() + self.bytes()
-    }
-
-    /// What it held, if it sleeps.
-    pub(crate) const fn content(&self) -> Option<&Content> {
-        match self {
-            Self::Asleep { content, .. } => Some(content),
-            _ => None,
-        }
-    }
-
-    /// The mapping that stands here, in use or stale.
-    pub(crate) const fn mapping(&self) -> Option<&Mapping> {
-        match self {
-            Self::Current { mapping, .. } | Self::Stale { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
-            Self::Hole(_) | Self::Asleep { .. } | Self::Lost { .. } => None,
-        }
-    }
-
-    /// The mapping, if the handle is in use here.
-    pub(crate) const fn current(&self) -> Option<&Mapping> {
-        match self {
-            Self::Current { mapping, .. } => Some(mapping),
-            _ => None,
-        }
-    }
-
-    /// The mapping, if a block or a view uses it here.
-    pub(crate) const fn in_use(&self) -> Option<&Mapping> {
-        match self {
-            Self::Current { mapping, .. } | Self::Viewed(mapping) => Some(mapping),
-            _ => None,
-        }
-    }
-}
-
 impl Chain {
     /// A chain without slots over a vacancy of which the last granule stays empty.
     pub(crate) fn new(vacancy: Vacancy, heap: u32, granule_bytes: u64) -> Self {
@@ -156,7 +58,7 @@ impl Chain {
             slots: Vec::new(),
             rights,
             tail: Some(vacancy),
-            kept: false,
+            kept_for: None,
             used: Arc::default(),
             evicted: false,
         }
@@ -234,15 +136,30 @@ impl Chain {
         }
     }
 
-    /// A growable buffer of so many bytes has it from now on.
-    pub(crate) fn keep(&mut self, bytes: u64) {
-        self.kept = true;
+    /// A growable buffer of so many bytes, of the stream of this serial, has it from now on.
+    pub(crate) fn keep(&mut self, bytes: u64, serial: u32) {
+        self.kept_for = Some(serial);
         self.end = self.at + bytes;
+    }
+
+    /// The buffer is gone.
+    pub(crate) const fn let_go(&mut self) {
+        self.kept_for = None;
+    }
+
+    /// Whether a growable buffer has it.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.kept_for.is_some()
+    }
+
+    /// Whether a growable buffer of the stream of this serial has it.
+    pub(crate) fn is_kept_for(&self, serial: u32) -> bool {
+        self.kept_for == Some(serial)
     }
 
     /// Whether `address` is a growable buffer's, which has this chain.
     pub(crate) fn is_kept_at(&self, address: Address) -> bool {
-        self.kept && address < self.end
+        self.is_kept() && address < self.end
     }
 
     /// Whether slots can stand up to `end`.
@@ -252,7 +169,7 @@ impl Chain {
 
     /// Whether nothing is left of it that anybody has.
     pub(crate) fn is_over(&self) -> bool {
-        self.slots.is_empty() && !self.kept
+        self.slots.is_empty() && !self.is_kept()
     }
 
     /// Takes the vacancy of the gap that starts at `start` out of the chain. [`Chain::fill`] follows, or

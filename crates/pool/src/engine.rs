@@ -4,11 +4,12 @@ use crate::arena::{Arenas, Wakefulness};
 use crate::budget::Budget;
 use crate::capture::Captures;
 use crate::clock::Clock;
+use crate::device_limits::{DeviceLimits, total_bytes};
 use crate::devices::distinct;
 use crate::doubt::Doubt;
 use crate::error::{Error, Result};
 use crate::extents::Extent;
-use crate::heap::{Freed, Heap, HeapKey, Tenant};
+use crate::heap::{Heap, HeapKey, Tenant};
 use crate::listener::Listeners;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
@@ -27,7 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stitchpool_chunks::{Origin, Placement, Stock};
-use stitchpool_driver::{Address, DeviceId, DeviceInfo, Driver, Grant, Link, Rights};
+use stitchpool_driver::{Address, DeviceId, Driver, Grant, Link, Rights};
 
 /// The pool itself.
 pub(crate) struct Engine {
@@ -51,13 +52,6 @@ pub(crate) struct Engine {
     pub(crate) uses: AtomicU64,
 }
 
-/// What does not change about a device of the pool.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeviceLimits {
-    pub(crate) granule_bytes: u64,
-    pub(crate) limit_bytes: u64,
-}
-
 /// A plot is so many granules, and a chain at least one plot.
 const PLOT_GRANULES: u64 = 512;
 const ADDRESS_BYTES_MAX: u64 = 32 << 40;
@@ -67,7 +61,7 @@ const ADDRESSES_PER_BYTE: u64 = 64;
 impl Engine {
     pub(crate) fn open(driver: Arc<dyn Driver>, settings: Settings) -> Result<Self> {
         let origin = Origin::new(driver);
-        let devices = find_devices(&origin, &settings)?;
+        let devices = DeviceLimits::find(&origin, &settings)?;
         let granule_bytes = devices.values().map(|device| device.granule_bytes).max().unwrap_or(UNIT_BYTES);
         if settings.handle_bytes_max < granule_bytes || !settings.handle_bytes_max.is_power_of_two() {
             return Err(Error::Setting(format!(
@@ -122,25 +116,18 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn hit(&self, bytes: u64, stream: StreamId) -> Option<(u64, u32)> {
         let units = units_asked(bytes)?;
-        let heap = self.registry.heap(stream.home)?;
-        let mut core = heap.lock();
-        if !core.serves(stream.serial) {
-            return None;
-        }
-        heap.take(&mut core, units, UNIT_BYTES).map(|address| (address, units))
+        let address = self.registry.heap(stream.home)?.hit(stream.serial, units)?;
+        Some((address, units))
     }
 
     /// Frees the block at `address`. False: there is no such block.
     #[inline(always)]
     pub(crate) fn free_plain(&self, address: Address) -> bool {
-        let Some(heap) = self.table.heap_of(address.0).and_then(|index| self.registry.heap(index)) else {
-            return false;
-        };
-        let freed = heap.free_own(&mut heap.lock(), address.0);
-        match freed {
-            Freed::Now(false) => {}
-            Freed::Now(true) | Freed::Pending => self.tick(heap),
-            Freed::Unknown => return false,
+        let Some(index) = self.table.heap_of(address.0) else { return false };
+        let Some(heap) = self.registry.heap(index) else { return false };
+        let Some(tick) = heap.free_own(address.0) else { return false };
+        if tick {
+            self.tick(heap);
         }
         true
     }
@@ -264,11 +251,8 @@ impl Engine {
     /// Frees the block at `address` after what is queued on another stream too.
     pub(crate) fn free(&self, address: Address, also: Option<Arc<Clock>>) -> Result<()> {
         let heap = self.heap_of(address)?;
-        let freed = heap.free(&mut heap.lock(), address.0, also);
-        match freed {
-            Freed::Now(false) => {}
-            Freed::Now(true) | Freed::Pending => self.tick(heap),
-            Freed::Unknown => return Err(self.unknown(address)),
+        if heap.free(address.0, also).ok_or_else(|| self.unknown(address))? {
+            self.tick(heap);
         }
         Ok(())
     }
@@ -373,9 +357,9 @@ impl Engine {
         };
         for heap in &heaps {
             let core = heap.core.lock();
-            stats.allocs += core.counts.allocs;
-            stats.frees += core.counts.frees;
-            stats.misses += core.counts.misses;
+            stats.allocs += core.allocs();
+            stats.frees += core.frees();
+            stats.misses += core.misses;
             stats.live_blocks += core.block_count() as u64;
             stats.metadata_bytes += core.own_bytes();
         }
@@ -412,47 +396,4 @@ impl Drop for Engine {
         tracing::warn!(live_bytes, graphs, waited = ?finished.err(), "the pool goes while memory is in use: it is left standing");
         std::mem::forget(std::mem::take(&mut mapper.chains));
     }
-}
-
-fn find_devices(origin: &Arc<Origin>, settings: &Settings) -> Result<BTreeMap<DeviceId, DeviceLimits>> {
-    let driver = origin.driver();
-    let listed = driver.devices()?;
-    let known = || listed.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
-    let wanted: Vec<DeviceId> = match settings.devices.as_slice() {
-        [] => listed.iter().map(|info| info.id).collect(),
-        named => named.to_vec(),
-    };
-    if wanted.is_empty() {
-        return Err(Error::Setting("the driver lists no device: a pool needs at least one".into()));
-    }
-    // A run may mix devices, and each handle must lie at a multiple of its own device's granularity: so
-    // the coarsest is the granule of all.
-    let mut granule_bytes = UNIT_BYTES;
-    for &id in &wanted {
-        if !id.is_host() && listed.iter().all(|info| info.id != id) {
-            return Err(Error::UnknownDevice { device: id, known: known() });
-        }
-        granule_bytes = granule_bytes.max(driver.granularity(id, settings.kind)?);
-    }
-    let mut devices = BTreeMap::new();
-    for id in wanted {
-        let total_bytes = total_bytes(origin, &listed, id)?;
-        let limit_bytes = settings.limit_bytes.map_or(total_bytes, |limit| limit.min(total_bytes));
-        let limit_bytes = limit_bytes - limit_bytes % granule_bytes;
-        if limit_bytes == 0 {
-            return Err(Error::Setting(format!(
-                "{id} may hold {} bytes, less than one granule of {granule_bytes}: raise the limit",
-                settings.limit_bytes.unwrap_or(total_bytes)
-            )));
-        }
-        devices.insert(id, DeviceLimits { granule_bytes, limit_bytes });
-    }
-    Ok(devices)
-}
-
-/// Asking a GPU for its free memory would make a context there; its size is known without.
-fn total_bytes(origin: &Origin, listed: &[DeviceInfo], device: DeviceId) -> Result<u64> {
-    let info = listed.iter().find(|info| info.id == device);
-    Ok(info
-        .map_or_else(|| origin.driver().memory(device).map(|memory| memory.total_bytes), |info| Ok(info.total_bytes))?)
 }

@@ -3,7 +3,6 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::Backup;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
@@ -12,6 +11,7 @@ use crate::mapper::Mapper;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
+use crate::slot::Slot;
 use crate::unit::bytes_of;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Cand
     };
     let candidate = |(address, bytes): (Address, u64)| {
         let end = address + bytes;
-        let chain = mapper.chains.get(&address.0).filter(|chain| !chain.kept)?;
+        let chain = mapper.chains.get(&address.0).filter(|chain| !chain.is_kept())?;
         let held = core.held_in(address.0, end.0).is_some() || mapper.pins.touch(address.0, end.0);
         if held || mapper.is_asleep(Block { address, bytes }) {
             return None;

@@ -1,9 +1,10 @@
 //! Blocks with handles of their own: each in a chain of its own, of which no other block ever has a part.
 
-use crate::chain::{Chain, Slot};
+use crate::chain::Chain;
 use crate::extents::Extent;
 use crate::job::Job;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 
 impl Job<'_> {
     /// Takes the chain of a freed block as it stands, if all of it is free and it has exactly the length:
@@ -18,11 +19,11 @@ impl Job<'_> {
         };
         let is_whole = |extent: &Extent| {
             let chain = mapper.chains.get(&extent.start);
-            let as_new = |it: &Chain| !it.kept && it.rights.is_empty() && it.slots().iter().all(stands);
+            let as_new = |it: &Chain| !it.is_kept() && it.rights.is_empty() && it.slots().iter().all(stands);
             chain.is_some_and(|it| it.top().0 == extent.end() && as_new(it))
         };
         let start = core.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
-        core.extents.remove_range(start, self.units).then(|| self.heap.add_live(&mut core, start, self.units))?;
+        core.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut core, start, self.units))?;
         Some(start)
     }
 }

@@ -2,11 +2,11 @@
 //! knows no other process and no socket.
 
 use crate::arena::ArenaId;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::holding::Holding;
 use crate::pool::Pool;
+use crate::slot::Slot;
 use crate::view::Part;
 use std::collections::BTreeMap;
 use std::fmt;

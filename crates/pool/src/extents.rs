@@ -24,8 +24,15 @@ pub(crate) struct Extents {
     free_units: u64,
 }
 
+/// Where a search has found room: of use until the extents change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) start: u64,
+    position: Position,
+}
+
 /// Where an extent stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Position {
     group: usize,
     leaf: usize,
@@ -37,30 +44,41 @@ impl Extents {
     /// of two, at least a unit); gives the address.
     #[inline(always)]
     pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<u64> {
-        let (group, fit) = match self.groups.as_mut_slice() {
-            [only] => (0, only.take_first(units, alignment)?),
-            _ => self.take_among(units, alignment)?,
-        };
-        match fit {
-            Fit { start, place: None } => {
-                self.free_units -= u64::from(units);
-                Some(start)
-            }
-            Fit { start, place: Some((leaf, at)) } => {
-                self.cut(Position { group, leaf, at }, start, units);
-                Some(start)
-            }
-        }
+        let found = self.find_first(units, alignment)?;
+        self.take(found, units);
+        Some(found.start)
     }
 
-    /// The same among several groups, up to the cut.
+    /// Finds the lowest extent that has `units` at a multiple of `alignment` bytes.
+    #[inline(always)]
+    pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Found> {
+        let (group, fit) = match self.groups.as_mut_slice() {
+            [only] => (0, only.find_first(units, alignment)?),
+            _ => self.find_among(units, alignment)?,
+        };
+        Some(Found { start: fit.start, position: Position { group, leaf: fit.leaf, at: fit.at } })
+    }
+
+    /// Takes `units` from where they were found. Nothing has changed since.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, found: Found, units: u32) {
+        let Position { group, leaf, at } = found.position;
+        if let [only] = self.groups.as_mut_slice()
+            && only.shorten_low(leaf, at, found.start, units)
+        {
+            self.free_units -= u64::from(units);
+            return;
+        }
+        self.cut(Position { group, leaf, at }, found.start, units);
+    }
+
+    /// The same among several groups.
     #[inline(never)]
-    fn take_among(&mut self, units: u32, alignment: u64) -> Option<(usize, Fit)> {
+    fn find_among(&mut self, units: u32, alignment: u64) -> Option<(usize, Fit)> {
         let mut group = first_at_least(&self.bounds, units)?;
         loop {
             let part = &mut self.groups[group];
-            if let Some(fit) = part.take_first(units, alignment) {
-                self.firsts[group] = part.row.start(0);
+            if let Some(fit) = part.find_first(units, alignment) {
                 return Some((group, fit));
             }
             self.bounds[group] = Length::of(part.row.largest());
@@ -379,146 +397,4 @@ fn group_of(firsts: &[u64], address: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::unit::UNIT_BYTES;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    /// Free units as a plain ordered map, one entry a unit.
-    #[derive(Default)]
-    struct Shadow(BTreeMap<u64, ()>);
-
-    impl Shadow {
-        fn runs(&self) -> Vec<Extent> {
-            let mut runs: Vec<Extent> = Vec::new();
-            for &start in self.0.keys() {
-                match runs.last_mut() {
-                    Some(run) if run.end() == start => run.units += 1,
-                    _ => runs.push(Extent { start, units: 1 }),
-                }
-            }
-            runs
-        }
-        fn first(&self, units: u32, alignment: u64) -> Option<u64> {
-            let fits = |run: &Extent| {
-                let start = run.start.next_multiple_of(alignment);
-                (start + bytes_of(units) <= run.end()).then_some(start)
-            };
-            self.runs().iter().find_map(fits)
-        }
-        fn set(&mut self, start: u64, units: u32, free: bool) {
-            for unit in 0..u64::from(units) {
-                let at = start + unit * UNIT_BYTES;
-                if free {
-                    self.0.insert(at, ()).map_or((), |()| panic!("{at} was free"))
-                } else {
-                    self.0.remove(&at).unwrap()
-                }
-            }
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
-        #[test]
-        fn extents_agree_with_a_map_of_units(ops in prop::collection::vec((0_u8..5, 1_u32..40, 0_u32..4), 1..600)) {
-            let (mut extents, mut shadow) = (Extents::default(), Shadow::default());
-            let mut taken: Vec<(u64, u32)> = (0..200).map(|i| (i * 50 * UNIT_BYTES, 40)).collect();
-            for (op, units, power) in ops {
-                let alignment = UNIT_BYTES << power;
-                if op < 2 {
-                    let expected = shadow.first(units, alignment);
-                    prop_assert_eq!(extents.take_first(units, alignment), expected);
-                    if let Some(start) = expected {
-                        shadow.set(start, units, false);
-                        taken.push((start, units));
-                    }
-                } else if op < 4 {
-                    if !taken.is_empty() {
-                        let (start, units) = taken.swap_remove(units as usize * 7 % taken.len());
-                        extents.insert(start, units);
-                        shadow.set(start, units, true);
-                    }
-                } else if let Some(run) = shadow.runs().get(units as usize) {
-                    let part = run.units.div_ceil(2);
-                    prop_assert!(extents.remove_range(run.start, part));
-                    prop_assert!(!extents.remove_range(run.start, part));
-                    prop_assert_eq!(extents.ending_at(run.end()).is_some(), part < run.units);
-                    shadow.set(run.start, part, false);
-                    taken.push((run.start, part));
-                }
-                prop_assert_eq!(extents.check(), Ok(()));
-                prop_assert_eq!(extents.iter().collect::<Vec<_>>(), shadow.runs());
-            }
-        }
-    }
-
-    /// First fit, freeing and taking apart on a plain ordered map.
-    #[derive(Default)]
-    struct Runs(BTreeMap<u64, u32>);
-
-    impl Runs {
-        fn insert(&mut self, start: u64, units: u32) {
-            let (mut start, mut units) = (start, units);
-            units += self.0.remove(&(start + bytes_of(units))).unwrap_or(0);
-            let before = self.0.range(..start).next_back().map(|(&at, &length)| (at, length));
-            if let Some((at, length)) = before.filter(|&(at, length)| at + bytes_of(length) == start) {
-                (start, units) = (at, length + units);
-            }
-            self.0.insert(start, units);
-        }
-        fn take_first(&mut self, units: u32) -> Option<u64> {
-            let (&start, &length) = self.0.iter().find(|&(_, &length)| length >= units)?;
-            self.0.remove(&start);
-            if length > units {
-                self.0.insert(start + bytes_of(units), length - units);
-            }
-            Some(start)
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
-        #[test]
-        fn thousands_of_extents_agree_with_an_ordered_map(ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
-            let (mut extents, mut runs) = (Extents::default(), Runs::default());
-            // Islands of 8 units that never touch, so that the tree gets several groups.
-            let island = |at: u16| u64::from(at % 4000) * 10 * UNIT_BYTES;
-            let mut live: Vec<(u64, u32)> = (0..4000).map(|at| (island(at), 8)).collect();
-            for (step, (free, pick)) in ops.into_iter().enumerate() {
-                // First most are freed, in no order, and then most taken again.
-                if !live.is_empty() && (step < 1000 || free) {
-                    for _ in 0..3.min(live.len()) {
-                        let (start, units) = live.swap_remove(usize::from(pick) * 31 % live.len());
-                        extents.insert(start, units);
-                        runs.insert(start, units);
-                    }
-                } else {
-                    let units = u32::from(pick % 8) + 1;
-                    let expected = runs.take_first(units);
-                    prop_assert_eq!(extents.take_first(units, UNIT_BYTES), expected);
-                    live.extend(expected.map(|start| (start, units)));
-                }
-                if step % 100 == 0 {
-                    prop_assert_eq!(extents.check(), Ok(()));
-                    let all: Vec<_> = extents.iter().map(|extent| (extent.start, extent.units)).collect();
-                    prop_assert_eq!(all, runs.0.iter().map(|(&start, &units)| (start, units)).collect::<Vec<_>>());
-                }
-            }
-            prop_assert_eq!(extents.check(), Ok(()));
-        }
-    }
-
-    #[test]
-    fn many_holes_are_found_through_the_bounds() {
-        let mut extents = Extents::default();
-        for hole in 0..20_000_u64 {
-            extents.insert(hole * 10 * UNIT_BYTES, if hole == 19_000 { 5 } else { 1 });
-        }
-        extents.check().unwrap();
-        assert_eq!(extents.take_first(3, UNIT_BYTES), Some(190_000 * UNIT_BYTES));
-        assert_eq!(extents.take_first(3, UNIT_BYTES), None);
-        extents.check().unwrap();
-    }
-}
+mod tests;

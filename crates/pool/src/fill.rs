@@ -2,9 +2,10 @@
 //! and every handle becomes a live block of its own. All of it, or nothing.
 
 use crate::candidate::fences;
-use crate::chain::{Gap, Slot};
+use crate::chain::Gap;
 use crate::job::Waits;
 use crate::plan::Plan;
+use crate::slot::Slot;
 use crate::stitch::{Incoming, Room, Setback, Stitch};
 use crate::taken::take;
 use crate::unit::units_of;
@@ -92,7 +93,7 @@ impl Stitch<'_> {
         let heap = self.job.heap;
         let mut core = heap.core.lock();
         for block in blocks {
-            heap.add_live(&mut core, block.start, units_of(block.bytes));
+            heap.enter(&mut core, block.start, units_of(block.bytes));
         }
     }
 }

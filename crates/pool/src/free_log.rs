@@ -1,8 +1,14 @@
 //! The recent frees of a heap, newest last, each with its epoch: what tells whether freed bytes may
 //! still be in use by the GPU. It is read only on a miss.
 
+use crate::unit::{UNIT_BYTES, bytes_of};
+use std::collections::VecDeque;
+
 /// How many frees are remembered. Eight frees a millisecond and a GPU 50 ms behind make 400.
 const ENTRIES_MAX: usize = 4096;
+/// An entry's low bits: how many units were freed. Above them stands where, in units from the anchor.
+const LENGTH_BITS: u32 = 24;
+const LENGTH_MAX: u32 = (1 << LENGTH_BITS) - 1;
 
 /// One free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,45 +21,99 @@ pub(crate) struct Freed {
 /// A ring of the last frees. Epochs never fall from one entry to the next.
 #[derive(Debug, Default)]
 pub(crate) struct FreeLog {
-    ring: Vec<Freed>,
-    /// Where the next entry goes: behind the last one, or iff the ring is full on the oldest.
-    next: usize,
-    /// The epoch of the newest entry that the ring has lost; 0: none yet.
-    lost_epoch: u64,
+    /// Entry `i` of all there ever were stands at `i % ENTRIES_MAX`.
+    ring: Vec<u64>,
+    /// How many entries there ever were.
+    pushed: u64,
     /// The epoch of the newest entry; 0: none yet.
     last_epoch: u64,
+    /// Where the first free was. All of a heap's addresses are less than 2^48 bytes from it, as they are of
+    /// one reservation.
+    anchor: u64,
+    /// From which entry on which epoch, oldest first; what the first tells is of an entry that is lost, or the
+    /// first of all.
+    turns: VecDeque<Turn>,
+}
+
+/// A new epoch.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// Of all entries there ever were, its first.
+    entry: u64,
+    epoch: u64,
 }
 
 impl FreeLog {
-    /// Remembers a free of `[start, end)`. An epoch below the newest is taken as the newest.
+    /// Remembers a free of so many units. An epoch below the newest is taken as the newest.
     #[inline(always)]
-    pub(crate) fn push(&mut self, start: u64, end: u64, epoch: u64) {
-        let epoch = epoch.max(self.last_epoch);
-        self.last_epoch = epoch;
-        match self.ring.get_mut(self.next) {
-            Some(oldest) => {
-                self.lost_epoch = oldest.epoch;
-                (oldest.start, oldest.end, oldest.epoch) = (start, end, epoch);
-            }
-            None => self.add(start, end, epoch),
+    pub(crate) fn push(&mut self, start: u64, units: u32, epoch: u64) {
+        if epoch > self.last_epoch || units > LENGTH_MAX {
+            return self.push_otherwise(start, units, epoch);
         }
-        self.next = (self.next + 1) % ENTRIES_MAX;
+        let at = self.pushed as usize % ENTRIES_MAX;
+        let offset_units = start.wrapping_sub(self.anchor) / UNIT_BYTES;
+        let entry = (offset_units << LENGTH_BITS) | u64::from(units);
+        match self.ring.get_mut(at) {
+            Some(oldest) => *oldest = entry,
+            None => self.grow(entry),
+        }
+        self.pushed += 1;
     }
 
+    #[cold]
     #[inline(never)]
-    fn add(&mut self, start: u64, end: u64, epoch: u64) {
-        self.ring.push(Freed { start, end, epoch });
+    fn grow(&mut self, entry: u64) {
+        self.ring.push(entry);
+    }
+
+    /// The first free of an epoch, or one so long that it takes several entries.
+    #[cold]
+    #[inline(never)]
+    fn push_otherwise(&mut self, start: u64, units: u32, epoch: u64) {
+        if self.pushed == 0 {
+            self.anchor = start;
+        }
+        if epoch > self.last_epoch {
+            self.last_epoch = epoch;
+            let oldest = self.oldest();
+            while self.turns.get(1).is_some_and(|second| second.entry < oldest) {
+                self.turns.pop_front();
+            }
+            self.turns.push_back(Turn { entry: self.pushed, epoch });
+        }
+        let (mut start, mut units) = (start, units);
+        while units > LENGTH_MAX {
+            self.push(start, LENGTH_MAX, self.last_epoch);
+            (start, units) = (start + bytes_of(LENGTH_MAX), units - LENGTH_MAX);
+        }
+        self.push(start, units, self.last_epoch);
+    }
+
+    /// The first entry that the ring still has.
+    const fn oldest(&self) -> u64 {
+        self.pushed - self.ring.len() as u64
     }
 
     /// The frees with an epoch above `passed`, newest first.
     pub(crate) fn newer_than(&self, passed: u64) -> impl Iterator<Item = Freed> + '_ {
-        let (newer, older) = self.ring.split_at(self.next);
-        newer.iter().rev().chain(older.iter().rev()).copied().take_while(move |freed| freed.epoch > passed)
+        let mut turns = self.turns.iter().rev().peekable();
+        let freed = (self.oldest()..self.pushed).rev().map(move |index| {
+            while turns.peek().is_some_and(|turn| turn.entry > index) {
+                turns.next();
+            }
+            let entry = self.ring[index as usize % ENTRIES_MAX];
+            let offset_units = entry.cast_signed() >> LENGTH_BITS;
+            let start = self.anchor.wrapping_add_signed(offset_units * UNIT_BYTES.cast_signed());
+            let end = start + bytes_of(entry as u32 & LENGTH_MAX);
+            Freed { start, end, epoch: turns.peek().map_or(0, |turn| turn.epoch) }
+        });
+        freed.take_while(move |freed| freed.epoch > passed)
     }
 
     /// The newest epoch of a free that the ring has lost; 0: none.
-    pub(crate) const fn lost_epoch(&self) -> u64 {
-        self.lost_epoch
+    pub(crate) fn lost_epoch(&self) -> u64 {
+        let oldest = self.oldest();
+        self.turns.iter().rev().find(|turn| turn.entry < oldest).map_or(0, |turn| turn.epoch)
     }
 
     /// The newest epoch of any free; 0: none.
@@ -62,8 +122,8 @@ impl FreeLog {
     }
 
     /// Bytes that the log itself takes.
-    pub(crate) const fn own_bytes(&self) -> u64 {
-        (self.ring.capacity() * size_of::<Freed>()) as u64
+    pub(crate) fn own_bytes(&self) -> u64 {
+        (self.ring.capacity() * size_of::<u64>() + self.turns.capacity() * size_of::<Turn>()) as u64
     }
 }
 
@@ -71,27 +131,52 @@ impl FreeLog {
 mod tests {
     use super::*;
 
+    /// In a place of the address space where frees below the first are possible.
+    const BASE: u64 = 1 << 46;
+
     #[test]
     fn a_full_ring_says_what_it_lost() {
         let mut log = FreeLog::default();
         for n in 0..ENTRIES_MAX as u64 {
-            log.push(n * 10, n * 10 + 10, 1 + n / 1000);
+            log.push(BASE + n * 1024, 1, 1 + n / 1000);
         }
         assert_eq!((log.lost_epoch(), log.last_epoch()), (0, 5));
-        log.push(0, 1, 6);
+        log.push(BASE - 512, 1, 6);
         assert_eq!((log.lost_epoch(), log.last_epoch()), (1, 6));
-        assert_eq!(log.newer_than(0).next(), Some(Freed { start: 0, end: 1, epoch: 6 }));
+        assert_eq!(log.newer_than(0).next(), Some(Freed { start: BASE - 512, end: BASE, epoch: 6 }));
         assert_eq!(log.newer_than(4).count(), 1 + 96, "newest first, down to the first old one");
         assert_eq!(log.newer_than(0).count(), ENTRIES_MAX);
+        let oldest = log.newer_than(0).last();
+        assert_eq!(oldest, Some(Freed { start: BASE + 1024, end: BASE + 1536, epoch: 1 }));
+    }
+
+    #[test]
+    fn every_epoch_is_forgotten_with_its_last_free() {
+        let mut log = FreeLog::default();
+        for epoch in 1..=3 * ENTRIES_MAX as u64 {
+            log.push(BASE, 1, epoch);
+            assert_eq!(log.lost_epoch(), epoch.saturating_sub(ENTRIES_MAX as u64));
+            assert!(log.turns.len() <= ENTRIES_MAX + 2);
+        }
     }
 
     #[test]
     fn a_late_entry_of_an_old_epoch_does_not_hide_newer_ones() {
         let mut log = FreeLog::default();
-        log.push(0, 10, 7);
-        log.push(10, 20, 3);
+        log.push(0, 1, 7);
+        log.push(512, 1, 3);
         let newer: Vec<Freed> = log.newer_than(5).collect();
-        let expected = [Freed { start: 10, end: 20, epoch: 7 }, Freed { start: 0, end: 10, epoch: 7 }];
+        let expected = [Freed { start: 512, end: 1024, epoch: 7 }, Freed { start: 0, end: 512, epoch: 7 }];
         assert_eq!(newer, expected, "the late one is taken as newer than it is: later, never too early");
+    }
+
+    #[test]
+    fn a_long_free_takes_several_entries() {
+        let mut log = FreeLog::default();
+        log.push(BASE, 2 * LENGTH_MAX + 5, 1);
+        let middle = BASE + bytes_of(LENGTH_MAX);
+        let spans: Vec<(u64, u64)> = log.newer_than(0).map(|freed| (freed.start, freed.end)).collect();
+        let last = middle + bytes_of(LENGTH_MAX);
+        assert_eq!(spans, [(last, last + bytes_of(5)), (middle, last), (BASE, middle)]);
     }
 }

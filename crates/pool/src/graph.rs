@@ -227,11 +227,9 @@ impl Engine {
         }
         let blocks: usize = self.heaps_of(arena).map(|heap| heap.core.lock().block_count()).sum();
         let graphs = mapper.captures.graphs(arena);
-        let buffers =
-            mapper.chains.values().filter(|chain| chain.kept && self.arena_of_heap(chain.heap()) == Some(arena));
         let why = match (blocks, graphs) {
             _ if arena.is_default() => "it serves the requests that name none".into(),
-            (0, 0) if buffers.count() > 0 => "growable buffers are in it: drop them first".into(),
+            (0, 0) if self.has_buffers(&mapper, arena) => "growable buffers are in it: drop them first".into(),
             (0, 0) if self.heaps_of(arena).any(|heap| heap.core.lock().holds.freed().next().is_some()) => {
                 "leases or views hold what was freed in it: end them first".into()
             }
@@ -246,8 +244,12 @@ impl Engine {
         Err(Error::InUse { what, why })
     }
 
-    fn arena_of_heap(&self, heap: u32) -> Option<ArenaId> {
-        self.registry.heap(heap)?.core.lock().tenant.as_ref().map(|tenant| tenant.key.arena)
+    /// Whether growable buffers are in an arena that can still grow.
+    fn has_buffers(&self, mapper: &Mapper, arena: ArenaId) -> bool {
+        self.heaps_of(arena).any(|heap| {
+            let serial = heap.core.lock().tenant.as_ref().map_or(0, |tenant| tenant.key.serial);
+            mapper.chains.values().any(|chain| chain.heap() == heap.index && chain.is_kept_for(serial))
+        })
     }
 
     /// Ends captures that the driver had begun and has ended since, without a word to the pool.

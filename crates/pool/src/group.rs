@@ -22,11 +22,11 @@ const ROOM: usize = 4;
 /// Extents in address order.
 pub(crate) type Leaf = Row<LEAF>;
 
-/// Where a search has found room.
+/// Where a search has found room, and in which extent, by leaf and place in it.
 pub(crate) struct Fit {
     pub(crate) start: u64,
-    /// The extent to be cut, by leaf and place in it; `None`: its low end was taken off already.
-    pub(crate) place: Option<(usize, usize)>,
+    pub(crate) leaf: usize,
+    pub(crate) at: usize,
 }
 
 impl Group {
@@ -38,15 +38,15 @@ impl Group {
         group
     }
 
-    /// Finds the lowest extent that has `units` at a multiple of `alignment`, and takes them off if they
-    /// are its low end and not all of it. Bounds that promise too much are lowered on the way.
+    /// Finds the lowest extent that has `units` at a multiple of `alignment`. Bounds that promise too much are
+    /// lowered on the way.
     #[inline(always)]
-    pub(crate) fn take_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
+    pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
         // Of an only leaf its bound need not be asked: its extents are looked at anyway.
         let mut hopeful = if self.row.count() == 1 { 1 } else { self.row.at_least(units) };
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
-            let extents = &mut self.leaves[leaf];
+            let extents = &self.leaves[leaf];
             let mut long = extents.at_least(units);
             if long == 0 {
                 self.row.set_length(leaf, extents.largest());
@@ -56,19 +56,27 @@ impl Group {
                 let (low, rest) = (extents.start(at), extents.length(at) - units);
                 // Every extent starts at a whole unit.
                 let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
-                if start == low && rest > 0 {
-                    extents.set(at, start + bytes_of(units), rest);
-                    self.row.set_start(leaf, extents.start(0));
-                    return Some(Fit { start, place: None });
-                }
                 if start - low <= bytes_of(rest) {
-                    return Some(Fit { start, place: Some((leaf, at)) });
+                    return Some(Fit { start, leaf, at });
                 }
                 long &= long - 1;
             }
             hopeful &= hopeful - 1;
         }
         None
+    }
+
+    /// Takes `units` off the low end of an extent, if they begin there and are not all of it.
+    #[inline(always)]
+    pub(crate) fn shorten_low(&mut self, leaf: usize, at: usize, start: u64, units: u32) -> bool {
+        let extents = &mut self.leaves[leaf];
+        let length = extents.length(at);
+        if extents.start(at) != start || length == units {
+            return false;
+        }
+        extents.set(at, start + bytes_of(units), length - units);
+        self.row.set_start(leaf, extents.start(0));
+        true
     }
 
     /// The leaf of the extents that start at or before `address`, and how many of its extents do.

@@ -84,7 +84,7 @@ impl Pool {
         }
         let at = mapper.open_chain(max_bytes, heap.index, false)?;
         if let Some(chain) = mapper.chains.get_mut(&at) {
-            chain.keep(max_bytes);
+            chain.keep(max_bytes, request.stream.serial);
         }
         drop(mapper);
         let whole = Portion { chain: at, start: at, end: at + max_bytes, step_bytes, max_bytes };
@@ -147,7 +147,7 @@ impl Growable {
         let serial = self.stream.serial;
         let mut core = heap.core.lock();
         let tenant = core.tenant.clone().filter(|_| core.belongs_to(serial));
-        core.counts.misses += 1;
+        core.misses += 1;
         drop(core);
         let tenant = tenant.ok_or(Error::UnknownStream { serial })?;
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);
@@ -295,7 +295,7 @@ impl Drop for Growable {
         }
         let mut mapper = self.pool.engine.mapper.lock();
         let Some(chain) = mapper.chains.get_mut(&self.whole.chain) else { return };
-        chain.kept = false;
+        chain.let_go();
         if chain.is_over() {
             mapper.close_chain(self.whole.chain);
         }

@@ -2,13 +2,13 @@
 //! after all gives them back. It maps nothing.
 
 use crate::backup::Content;
-use crate::chain::Slot;
 use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::sleeper::Sleeper;
+use crate::slot::Slot;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stitchpool_chunks::PhysicalHandle;

@@ -1,10 +1,10 @@
 //! The pool: alloc and free over stitched memory, in stream order, without external fragmentation.
 //!
 //! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom
-//! up: `unit`, `scan`, `row`, `group`, `extents`, `stretch`, `live` and `free_log` are plain data; a `heap`
-//! puts them under one lock; `clock` and `order` know the streams; `chain`, `space` and `budget` are what the
-//! `mapper` keeps; `candidate`, `planner` and `stitch` serve a miss; `engine` ties them together
-//! and `pool` is the face.
+//! up: `unit`, `scan`, `row`, `group`, `extents`, `stretch`, `live` and `free_log` are plain data; `inside` ties them
+//! together, and a `heap` puts that behind a `latch`; `clock` and `order` know the streams; `chain`, `space` and
+//! `budget` are what the `mapper` keeps; `candidate`, `planner` and `stitch` serve a miss; `engine` ties them
+//! together and `pool` is the face.
 //!
 //! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
 //! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
@@ -24,6 +24,7 @@ mod chain;
 mod check;
 mod clock;
 mod courier;
+mod device_limits;
 mod devices;
 mod disk;
 mod doubt;
@@ -45,12 +46,17 @@ mod heap;
 mod holding;
 mod holds;
 mod incoming;
+mod inside;
 mod job;
+#[allow(unsafe_code)]
+mod latch;
+mod later;
 mod lease;
 mod limits;
 mod listener;
 mod live;
 mod loan;
+mod look;
 mod mapper;
 mod market;
 mod melt;
@@ -61,6 +67,7 @@ mod notice;
 mod operation;
 mod order;
 mod overrides;
+mod pending;
 mod pin;
 mod pins;
 mod plan;
@@ -86,6 +93,7 @@ mod site;
 mod slack;
 mod sleep;
 mod sleeper;
+mod slot;
 mod space;
 mod stats;
 mod stitch;
@@ -94,6 +102,7 @@ mod stretch;
 mod survey;
 mod swap;
 mod taken;
+mod tenant;
 mod tick;
 mod tray;
 mod trim;

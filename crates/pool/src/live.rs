@@ -15,9 +15,11 @@ pub(crate) struct Block {
 /// Live blocks by address.
 #[derive(Debug, Default)]
 pub(crate) struct LiveTable {
-    /// One for each stretch of 2^32 units that ever had a block, with its number, in no order. A heap has
-    /// one, or a few.
-    stretches: Vec<(u32, Stretch)>,
+    /// The number of the first stretch of 2^32 units that ever had a block. It means nothing before.
+    high: u32,
+    first: Stretch,
+    /// Further stretches, with their numbers, in no order. A heap has none, or a few.
+    others: Vec<(u32, Stretch)>,
 }
 
 impl LiveTable {
@@ -25,46 +27,59 @@ impl LiveTable {
     #[inline(always)]
     pub(crate) fn insert(&mut self, block: Block) {
         let (high, low) = halves(block.address);
-        match self.stretch_mut(high) {
-            Some(stretch) => stretch.insert(low, block.units),
-            None => self.insert_first(high, low, block.units),
+        if high != self.high || !self.first.has_room() {
+            return self.insert_otherwise(high, low, block.units);
         }
-    }
-
-    #[inline(always)]
-    fn stretch_mut(&mut self, high: u32) -> Option<&mut Stretch> {
-        match self.stretches.as_mut_slice() {
-            [(number, first), ..] if *number == high => Some(first),
-            [] => None,
-            [_, others @ ..] => others.iter_mut().find(|(number, _)| *number == high).map(|(_, stretch)| stretch),
-        }
+        self.first.insert(low, block.units);
     }
 
     #[cold]
-    fn insert_first(&mut self, high: u32, low: u32, units: u32) {
-        let mut stretch = Stretch::default();
+    #[inline(never)]
+    fn insert_otherwise(&mut self, high: u32, low: u32, units: u32) {
+        if self.first.own_bytes() == 0 {
+            self.high = high;
+        }
+        let others = &mut self.others;
+        if high != self.high && others.iter().all(|(number, _)| *number != high) {
+            others.push((high, Stretch::default()));
+        }
+        let found = others.iter_mut().find(|(number, _)| *number == high);
+        let stretch = found.map_or(&mut self.first, |(_, stretch)| stretch);
+        stretch.make_room();
         stretch.insert(low, units);
-        self.stretches.push((high, stretch));
     }
 
     /// Takes a block out; gives its length in units.
     #[inline(always)]
     pub(crate) fn remove(&mut self, address: u64) -> Option<u32> {
         let (high, low) = halves(address);
-        self.stretch_mut(high)?.remove(low)
+        if high == self.high { self.first.remove(low) } else { self.remove_otherwise(high, low) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_otherwise(&mut self, high: u32, low: u32) -> Option<u32> {
+        let (_, stretch) = self.others.iter_mut().find(|(number, _)| *number == high)?;
+        stretch.remove(low)
+    }
+
+    /// Every stretch with its number.
+    fn stretches(&self) -> impl Iterator<Item = (u32, &Stretch)> {
+        let others = self.others.iter().map(|(number, stretch)| (*number, stretch));
+        std::iter::once((self.high, &self.first)).chain(others)
     }
 
     /// The length in units of the block that starts at `address`.
     pub(crate) fn units_at(&self, address: u64) -> Option<u32> {
         let (high, low) = halves(address);
-        let (_, stretch) = self.stretches.iter().find(|(number, _)| *number == high)?;
+        let (_, stretch) = self.stretches().find(|(number, _)| *number == high)?;
         stretch.units_at(low)
     }
 
     /// Whether a block starts at `address`.
     pub(crate) fn has(&self, address: u64) -> bool {
         let (high, low) = halves(address);
-        self.stretches.iter().any(|(number, stretch)| *number == high && stretch.has(low))
+        self.stretches().any(|(number, stretch)| number == high && stretch.has(low))
     }
 
     /// The block that holds `address`; a walk over all of them, for error texts and queries.
@@ -75,19 +90,19 @@ impl LiveTable {
 
     /// All live blocks, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
-        self.stretches
-            .iter()
-            .flat_map(|(high, stretch)| stretch.iter().map(|(low, units)| Block { address: whole(*high, low), units }))
+        self.stretches().flat_map(|(high, stretch)| {
+            stretch.iter().map(move |(low, units)| Block { address: whole(high, low), units })
+        })
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.stretches.iter().map(|(_, stretch)| stretch.count()).sum()
+        self.stretches().map(|(_, stretch)| stretch.count()).sum()
     }
 
     /// Bytes that the table itself takes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        self.stretches.iter().map(|(_, stretch)| stretch.own_bytes()).sum()
+        self.stretches().map(|(_, stretch)| stretch.own_bytes()).sum()
     }
 }
 

@@ -2,9 +2,9 @@
 //! copies nothing.
 
 use crate::bed::Bed;
-use crate::chain::Slot;
 use crate::error::Result;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 use stitchpool_chunks::open;
 use stitchpool_driver::{Error, Grant, Rights};
 

@@ -146,7 +146,7 @@ impl Engine {
     /// Tells the budgets whether a miss has moved handles.
     fn note_moves(&self, mapper: &mut Mapper, job: &Job<'_>, plan: &Plan) {
         let moved = plan.steps.iter().any(|step| matches!(step, Step::Steal(_)));
-        let allocs = self.registry.heaps().map(|heap| heap.core.lock().counts.allocs).sum();
+        let allocs = self.registry.heaps().map(|heap| heap.core.lock().allocs()).sum();
         for device in job.tenant.key.placement.devices() {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.slack.note(allocs, budget.live_peak_bytes(), moved);

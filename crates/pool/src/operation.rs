@@ -3,12 +3,12 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::bed::slots_of;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::{Core, Heap};
 use crate::mapper::Mapper;
 use crate::scope::{Ground, Scope};
+use crate::slot::Slot;
 use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
 use stitchpool_chunks::synchronize;

@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
             .mapper
             .chains
             .values()
-            .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.kept);
+            .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.is_kept());
         let sites = chains.flat_map(|chain| {
             let gaps = chain.gaps().into_iter();
             gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.markets.job))

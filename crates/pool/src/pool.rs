@@ -2,8 +2,6 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::backup::Backup;
-use crate::chain::Slot;
-use crate::check;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
@@ -16,8 +14,6 @@ use crate::request::{Block, Request, StreamId};
 use crate::scope::Scope;
 use crate::settings::Settings;
 use crate::sleep::Suspended;
-use crate::stats::Stats;
-use crate::survey::Survey;
 use crate::swap::Migrated;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
@@ -25,7 +21,7 @@ use crate::wake::Resumed;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stitchpool_chunks::{Placement, Segment};
+use stitchpool_chunks::Placement;
 use stitchpool_driver::{Address, DeviceId, Driver, RawStream};
 
 /// A memory pool over stitched ranges of one or more devices.
@@ -157,7 +153,7 @@ impl Pool {
     /// A block from this heap; `None`: it serves no request of the stream now.
     fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
-        let mut core = heap.lock();
+        let mut core = heap.core.lock();
         if !core.serves(request.stream.serial) {
             return None;
         }
@@ -166,7 +162,7 @@ impl Pool {
         {
             return Some(Ok(block(address, units)));
         }
-        core.counts.misses += 1;
+        core.misses += 1;
         let tenant = core.tenant.clone()?;
         drop(core);
         Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))
@@ -356,66 +352,6 @@ impl Pool {
     /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
     pub fn pin(&self, address: Address, bytes: u64) -> Result<Pin> {
         Pin::new(self.engine.clone(), address, bytes)
-    }
-
-    /// The live block that holds `address`.
-    #[must_use]
-    pub fn block_holding(&self, address: Address) -> Option<Block> {
-        let extent = self.engine.block_holding(address)?;
-        Some(block(extent.start, extent.units))
-    }
-
-    /// Every piece of memory behind `bytes` from `address` on, which lie in one live block or view.
-    ///
-    /// # Errors
-    /// [`Error::UnknownAddress`], or [`Error::OutOfRange`].
-    pub fn segments(&self, address: Address, bytes: u64) -> Result<Vec<Segment>> {
-        let mapper = self.engine.mapper.lock();
-        let end = self.block_holding(address).map(|block| block.address + block.bytes);
-        let end = end.or_else(|| mapper.view_end(address)).ok_or_else(|| self.engine.unknown(address))?;
-        if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
-            return Err(Error::OutOfRange { address, bytes, end });
-        }
-        let mappings = mapper.slots_over(address, address + bytes).filter_map(Slot::in_use);
-        Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
-    }
-
-    /// Figures of now.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        self.engine.stats()
-    }
-
-    /// Proves the pool's invariants, for tests: no other thread may use the pool meanwhile.
-    ///
-    /// # Errors
-    /// What is broken, in words.
-    pub fn check(&self) -> std::result::Result<(), String> {
-        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
-        check::check(&self.engine.mapper.lock(), &heaps)
-    }
-
-    /// What stands where now: every slot with its memory and what its bytes are used for, and every idle handle.
-    #[must_use]
-    pub fn survey(&self) -> Survey {
-        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
-        Survey::of(&self.engine.mapper.lock(), &heaps)
-    }
-
-    /// The address ranges that have memory, one line each: its first address, and one letter a
-    /// granule (see [`picture`](stitchpool_chunks::picture())), `.` where a handle was taken away.
-    #[must_use]
-    pub fn pictures(&self) -> Vec<String> {
-        let mapper = self.engine.mapper.lock();
-        let granule_bytes = self.engine.granule_bytes();
-        let draw = |chain: &crate::chain::Chain| {
-            let start = chain.at();
-            let mappings = chain.slots().iter().filter_map(Slot::in_use);
-            let placed = mappings.map(|mapping| (mapping.at().bytes_from(start), mapping));
-            let line = stitchpool_chunks::picture(placed, chain.top().bytes_from(start), granule_bytes);
-            format!("{start} {line}")
-        };
-        mapper.chains.values().map(draw).collect()
     }
 }
 

@@ -1,11 +1,12 @@
 //! A portion of a growable buffer: what shall be backed of it, and what stands there now. It changes nothing but
 //! mappings whose memory was taken elsewhere long ago.
 
-use crate::chain::{Chain, Gap, Slot};
+use crate::chain::{Chain, Gap};
 use crate::clock::Fence;
 use crate::error::{Error, Result};
 use crate::heap::Core;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 use stitchpool_chunks::{Piece, Placement};
 
 /// What a job shall back, in place of a block: all of `[start, end)`.

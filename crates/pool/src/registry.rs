@@ -18,35 +18,47 @@ pub(crate) const ASKED: u32 = 1 << 31;
 /// 0 is no stream's.
 static NEXT_SERIAL: AtomicU32 = AtomicU32::new(1);
 
+/// So many heaps stand in the registry itself, where a hit finds them at once.
+const NEAR: usize = 16;
+
 /// Heaps by index, found without a lock; and by key, for requests that are not plain.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    /// The first `roll.used` are there.
-    heaps: Box<[OnceLock<Box<Heap>>]>,
+    near: [Heap; NEAR],
+    /// The others, in stands of `NEAR` that double: as many as were ever needed are there.
+    far: [OnceLock<Box<[Heap]>>; (HEAPS_MAX as usize / NEAR).ilog2() as usize],
+    /// Heaps from this index on were never used.
+    used: AtomicU32,
     roll: RwLock<Roll>,
 }
 
 #[derive(Debug, Default)]
 struct Roll {
-    used: u32,
     /// Heaps whose tenant is not retired, by key.
     by_key: BTreeMap<HeapKey, u32>,
 }
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let heaps = (0..HEAPS_MAX).map(|_| OnceLock::new()).collect();
-        Self { heaps, roll: RwLock::default() }
+        let near = std::array::from_fn(|index| Heap::new(index as u32));
+        Self { near, far: Default::default(), used: AtomicU32::new(0), roll: RwLock::default() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn heap(&self, index: u32) -> Option<&Heap> {
-        self.heaps.get(index as usize)?.get().map(|heap| &**heap)
+        self.near.get(index as usize).or_else(|| self.far_heap(index))
     }
 
-    /// Every heap there is.
+    #[cold]
+    #[inline(never)]
+    fn far_heap(&self, index: u32) -> Option<&Heap> {
+        let (stand, at) = far_place(index as usize);
+        self.far.get(stand)?.get()?.get(at)
+    }
+
+    /// Every heap that was ever used.
     pub(crate) fn heaps(&self) -> impl Iterator<Item = &Heap> {
-        self.heaps.iter().map_while(|place| place.get().map(|heap| &**heap))
+        (0..self.used.load(Ordering::Acquire)).map_while(|index| self.heap(index))
     }
 
     /// A number for a new stream. No other stream has it, of this pool or any other of the process.
@@ -72,7 +84,7 @@ impl Registry {
         let idle = self.heaps().find(|heap| heap.core.lock().is_vacant());
         let heap = match idle {
             Some(heap) => heap,
-            None => self.build(&mut roll)?,
+            None => self.build()?,
         };
         roll.by_key.insert(tenant.key.clone(), heap.index);
         let mut core = heap.core.lock();
@@ -83,15 +95,24 @@ impl Registry {
         Ok(heap.index)
     }
 
-    fn build(&self, roll: &mut Roll) -> Result<&Heap> {
-        let too_many = Error::TooMany {
+    /// A heap that was never used; the caller holds the roll.
+    fn build(&self) -> Result<&Heap> {
+        let index = self.used.load(Ordering::Relaxed);
+        let too_many = || Error::TooMany {
             what: "heaps",
-            count: u64::from(roll.used),
+            count: u64::from(index),
             remedy: "retire streams that are no longer used, and free their blocks",
         };
-        let place = self.heaps.get(roll.used as usize).ok_or(too_many)?;
-        let heap = place.get_or_init(|| Box::new(Heap::new(roll.used)));
-        roll.used += 1;
+        if index >= HEAPS_MAX {
+            return Err(too_many());
+        }
+        let (stand, _) = far_place(index as usize);
+        if let Some(stand) = self.far.get(stand).filter(|_| index as usize >= NEAR) {
+            let first = 1 << index.ilog2();
+            stand.get_or_init(|| (first..2 * first).map(Heap::new).collect());
+        }
+        let heap = self.heap(index).ok_or_else(too_many)?;
+        self.used.store(index + 1, Ordering::Release);
         Ok(heap)
     }
 
@@ -112,9 +133,10 @@ impl Registry {
         }
     }
 
-    /// Bytes of host memory that the table of heaps takes, and what stands in every heap.
+    /// Bytes of host memory that the heaps take, but for what each has made for itself.
     pub(crate) fn own_bytes(&self) -> u64 {
-        (size_of_val(&*self.heaps) + self.heaps().count() * size_of::<Heap>()) as u64
+        let far: usize = self.far.iter().filter_map(OnceLock::get).map(|stand| size_of_val(&**stand)).sum();
+        (size_of::<Self>() + far) as u64
     }
 
     /// The clock of a stream whose home is `home`, if it is registered and not retired.
@@ -123,5 +145,31 @@ impl Registry {
         let core = core.filter(|core| core.belongs_to(serial));
         let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
         tenant.map(|tenant| tenant.clock.clone()).ok_or(Error::UnknownStream { serial })
+    }
+}
+
+/// Where a heap that is not near stands: stand `k` has those from `NEAR << k` on, as many as that number.
+const fn far_place(index: usize) -> (usize, usize) {
+    let stand = match (index / NEAR).checked_ilog2() {
+        Some(stand) => stand as usize,
+        None => 0,
+    };
+    (stand, index.wrapping_sub(NEAR << stand))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_heap_bears_its_index_and_there_are_so_many_at_most() {
+        let registry = Registry::new();
+        for index in 0..HEAPS_MAX {
+            assert!(registry.heaps().count() == index as usize);
+            assert_eq!(registry.build().map(|heap| heap.index), Ok(index));
+            assert_eq!(registry.heap(index).map(|heap| heap.index), Some(index));
+        }
+        assert!(registry.build().is_err());
+        assert!(registry.heap(HEAPS_MAX).is_none() && registry.heap(u32::MAX).is_none());
     }
 }

@@ -2,7 +2,7 @@
 //! memory stays where it is.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::chain::{Chain, Slot};
+use crate::chain::Chain;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::growable::whole_granules;
@@ -13,6 +13,7 @@ use crate::overrides::{over, positive};
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
+use crate::slot::Slot;
 use crate::view::demand_whole;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -203,7 +204,7 @@ impl Engine {
             match of {
                 Scope::All | Scope::Arena(_) => chain.rights.forget(grants),
                 // A growable buffer's chain has other blocks too.
-                Scope::Block(_) if !chain.kept => chain.rights.set_whole(grants),
+                Scope::Block(_) if !chain.is_kept() => chain.rights.set_whole(grants),
                 Scope::Block(_) | Scope::Range { .. } => chain.rights.set(span.start.0..span.end.0, grants),
             }
         }

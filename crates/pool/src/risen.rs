@@ -4,7 +4,6 @@
 use crate::backup::{Content, Store};
 use crate::batch::next_batch;
 use crate::bed::Bed;
-use crate::chain::Slot;
 use crate::courier::{Courier, Load, Milestone};
 use crate::devices::distinct;
 use crate::engine::Engine;
@@ -14,6 +13,7 @@ use crate::mapper::Mapper;
 use crate::read_ahead::ReadAhead;
 use crate::scope::Ground;
 use crate::sleeper::Sleeper;
+use crate::slot::Slot;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use stitchpool_chunks::{memset, write};

@@ -35,57 +35,29 @@ pub(crate) fn at_least<const N: usize>(lengths: &[Length; N], count: usize, want
     mask
 }
 
-/// Bit `i` is set iff number `i` is `wanted`, and its place is filled.
+/// Bit `i` is set iff number `i` is `wanted`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn filled_with(numbers: &[u32; 8], units: &[u32; 8], wanted: u32) -> u32 {
-    use std::arch::x86_64::{_mm_andnot_si128, _mm_set1_epi32, _mm_setzero_si128};
-    // SAFETY: every x86-64 has SSE2.
-    let (wanted, zero) = unsafe { (_mm_set1_epi32(wanted.cast_signed()), _mm_setzero_si128()) };
-    let (named, empty) = (equal_halves(numbers, wanted), equal_halves(units, zero));
-    // SAFETY: as above.
-    mask_of(std::array::from_fn(|half| unsafe { _mm_andnot_si128(empty[half], named[half]) }))
-}
-
-/// Bit `i` is set iff place `i` is empty: its block's length is 0.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn empty_places(units: &[u32; 8]) -> u32 {
-    // SAFETY: every x86-64 has SSE2.
-    mask_of(equal_halves(units, unsafe { std::arch::x86_64::_mm_setzero_si128() }))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn equal_halves(numbers: &[u32; 8], wanted: std::arch::x86_64::__m128i) -> [std::arch::x86_64::__m128i; 2] {
-    use std::arch::x86_64::{_mm_cmpeq_epi32, _mm_loadu_si128};
-    let halves = numbers.as_ptr().cast::<std::arch::x86_64::__m128i>();
+pub(crate) fn equal(numbers: &[u32; 8], wanted: u32) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
+    };
+    let halves = numbers.as_ptr().cast::<__m128i>();
     // SAFETY: every x86-64 has SSE2, and `numbers` holds two halves of 16 bytes.
-    unsafe { [0, 1].map(|half| _mm_cmpeq_epi32(_mm_loadu_si128(halves.add(half)), wanted)) }
+    unsafe {
+        let wanted = _mm_set1_epi32(wanted.cast_signed());
+        let same = |half| _mm_cmpeq_epi32(_mm_loadu_si128(halves.add(half)), wanted);
+        let both = _mm_packs_epi32(same(0), same(1));
+        (_mm_movemask_epi8(_mm_packs_epi16(both, both)) & 0xFF).cast_unsigned()
+    }
 }
-
-/// A bit for each of eight lanes of zeros or ones.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn mask_of([low, high]: [std::arch::x86_64::__m128i; 2]) -> u32 {
-    use std::arch::x86_64::{_mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_setzero_si128};
-    // SAFETY: every x86-64 has SSE2.
-    unsafe { _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128())) }.cast_unsigned()
-}
-
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use {plain_empty_places as empty_places, plain_filled_with as filled_with};
+pub(crate) use plain_equal as equal;
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline]
-pub(crate) fn plain_filled_with(numbers: &[u32; 8], units: &[u32; 8], wanted: u32) -> u32 {
-    (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted && units[index] != 0) << index)
-}
-
-#[cfg(any(test, not(target_arch = "x86_64")))]
-#[inline]
-pub(crate) fn plain_empty_places(units: &[u32; 8]) -> u32 {
-    (0..8).fold(0, |mask, index| mask | u32::from(units[index] == 0) << index)
+pub(crate) fn plain_equal(numbers: &[u32; 8], wanted: u32) -> u32 {
+    (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted) << index)
 }
 
 /// Index of the first length that is at least `wanted`, which is not 0.
@@ -168,9 +140,8 @@ mod tests {
             for part in lengths.as_chunks::<16>().0 {
                 prop_assert_eq!(part_at_least(part, wanted), plain_part_at_least(part, wanted));
             }
-            for (part, units) in row.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0) {
-                prop_assert_eq!(filled_with(part, units, row[count]), plain_filled_with(part, units, row[count]));
-                prop_assert_eq!(empty_places(part), plain_empty_places(part));
+            for part in row.as_chunks::<8>().0 {
+                prop_assert_eq!(equal(part, row[count]), plain_equal(part, row[count]));
             }
             let some = &row[..count];
             prop_assert_eq!(first_at_least(&lengths[..count], wanted), some.iter().position(|&length| length >= wanted));

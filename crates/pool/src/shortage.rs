@@ -2,13 +2,13 @@
 //! failed. Everything here may be slow; nothing here is a panic.
 
 use crate::candidate::{Wanted, candidates};
-use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::error::{Holdings, Shortage};
 use crate::extents::Extent;
 use crate::heap::{Core, Heap};
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 use std::sync::Arc;
 use stitchpool_driver::DeviceId;
 

@@ -4,12 +4,12 @@
 use crate::arena::Wakefulness;
 use crate::backup::{Backup, Content};
 use crate::bed::{Bed, slots_of};
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::freight::Freight;
 use crate::mapper::Mapper;
 use crate::scope::{Ground, Scope};
+use crate::slot::Slot;
 use stitchpool_driver::{Address, DeviceId, Link};
 
 /// What a suspend has done.

@@ -1,11 +1,11 @@
 //! A slot that sleeps and shall wake: where it lies, and who gets rights on it. It moves nothing.
 
 use crate::bed::slots_of;
-use crate::chain::Slot;
 use crate::engine::Engine;
 use crate::mapper::Mapper;
 use crate::overrides::over;
 use crate::scope::Ground;
+use crate::slot::Slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::open;

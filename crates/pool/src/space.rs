@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use stitchpool_chunks::{Origin, Reservation, Vacancy};
 use stitchpool_driver::{Address, Error};
 
-/// Stands for a heap where plots are views': no heap has this index.
-pub(crate) const VIEWS: u32 = u32::MAX - 1;
+/// Stands for a heap where plots are views': no heap has this index, which is the highest that 16 bits can tell of.
+pub(crate) const VIEWS: u32 = u16::MAX as u32 - 1;
 
 /// Tells from an address which heap it belongs to, without a lock.
 #[derive(Debug)]
@@ -15,15 +15,16 @@ pub(crate) struct PlotTable {
     base: u64,
     plot_shift: u32,
     /// The heap's index plus 1; 0: the plot is free.
-    owners: Box<[AtomicU32]>,
+    owners: Box<[AtomicU16]>,
 }
 
 impl PlotTable {
     /// The heap that `address` belongs to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn heap_of(&self, address: u64) -> Option<u32> {
         let plot = usize::try_from(address.checked_sub(self.base)? >> self.plot_shift).ok()?;
-        self.owners.get(plot)?.load(Ordering::Acquire).checked_sub(1)
+        let owner = self.owners.get(plot)?.load(Ordering::Acquire);
+        u32::from(owner).checked_sub(1)
     }
 
     /// Bytes of host memory that the table takes.
@@ -31,7 +32,7 @@ impl PlotTable {
         size_of_val(&*self.owners) as u64
     }
 
-    fn set(&self, at: Address, bytes: u64, owner: u32) {
+    fn set(&self, at: Address, bytes: u64, owner: u16) {
         let plots = |address: u64| usize::try_from((address - self.base) >> self.plot_shift).unwrap_or(usize::MAX);
         for plot in plots(at.0)..plots(at.0 + bytes) {
             if let Some(entry) = self.owners.get(plot) {
@@ -64,7 +65,7 @@ impl Space {
             }
         };
         let plots = usize::try_from(wanted_bytes / plot_bytes).unwrap_or(usize::MAX);
-        let owners = (0..plots).map(|_| AtomicU32::new(0)).collect();
+        let owners = (0..plots).map(|_| AtomicU16::new(0)).collect();
         let base = vacancy.at().0;
         let table = Arc::new(PlotTable { base, plot_shift: plot_bytes.trailing_zeros(), owners });
         Ok(Self { table, plot_bytes, free: BTreeMap::from([(base, vacancy)]), cursor: base })
@@ -89,7 +90,7 @@ impl Space {
             Err(whole) => whole,
         };
         self.cursor = taken.end().0;
-        self.table.set(taken.at(), taken.bytes(), heap + 1);
+        self.table.set(taken.at(), taken.bytes(), heap as u16 + 1);
         Some(taken)
     }
 

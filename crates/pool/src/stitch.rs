@@ -2,13 +2,13 @@
 //! transaction: until the commit every step can be undone, and a refusal leaves all as it was.
 
 use crate::candidate::{Wanted, fences, is_ready};
-use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
 use crate::mutant::{Mutant, is_planted};
 use crate::plan::{Place, Plan, Step};
 use crate::registry::Registry;
+use crate::slot::Slot;
 use crate::taken::{Taken, put_back, take};
 use crate::unit::units_of;
 use std::collections::BTreeMap;
@@ -276,7 +276,7 @@ impl<'a> Stitch<'a> {
         let end = start + self.job.bytes();
         tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
         let mut core = self.job.heap.core.lock();
-        self.job.heap.add_live(&mut core, start, self.job.units);
+        self.job.heap.enter(&mut core, start, self.job.units);
         if end < run_end {
             core.extents.insert(end, units_of(run_end - end));
         }

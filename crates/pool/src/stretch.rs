@@ -1,6 +1,6 @@
 //! Lengths of blocks by 32-bit numbers, in buckets of one cache line each. It knows no address.
 
-use crate::scan::{empty_places, filled_with};
+use crate::scan::equal;
 use std::collections::BTreeMap;
 
 /// A block stands in the bucket that its number names or, where that is full, in the spill.
@@ -10,47 +10,64 @@ pub(crate) struct Stretch {
     buckets: Vec<Bucket>,
     /// How far a product is shifted to give a bucket's index.
     shift: u32,
-    /// How many blocks there are.
-    count: usize,
+    /// How many more blocks it takes before it must be made larger.
+    room: usize,
     spill: BTreeMap<u32, u32>,
 }
 
-/// So many blocks a bucket holds. Half as many on average are the most: then one in forty finds it full.
+/// So many blocks a bucket holds.
 const PLACES: usize = 8;
+/// So many it holds on average at most: then one in forty finds its bucket full.
+const FULL: usize = 4;
 const BUCKETS_MIN: usize = 4;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bucket {
+    /// `nobody` iff the place is empty.
     numbers: [u32; PLACES],
-    /// Their blocks' lengths; 0: the place is empty, and its number means nothing.
+    /// Their blocks' lengths; 0 iff the place is empty.
     units: [u32; PLACES],
 }
 
 impl Bucket {
-    const EMPTY: Self = Self { numbers: [0; PLACES], units: [0; PLACES] };
-
-    /// Where the block with this number stands; `PLACES` or more if it does not.
-    #[inline(always)]
-    fn place_of(&self, number: u32) -> usize {
-        filled_with(&self.numbers, &self.units, number).trailing_zeros() as usize
+    /// An empty one at this index.
+    const fn empty(index: usize) -> Self {
+        Self { numbers: [nobody(index); PLACES], units: [0; PLACES] }
     }
 
-    /// The first empty place; `PLACES` or more if there is none.
+    /// The first place with this number; `PLACES` or more if there is none.
     #[inline(always)]
-    fn empty_place(&self) -> usize {
-        empty_places(&self.units).trailing_zeros() as usize
+    fn place_of(&self, number: u32) -> usize {
+        equal(&self.numbers, number).trailing_zeros() as usize
     }
 }
 
+/// The number in empty places of the bucket with this index: one that belongs to another bucket, of which
+/// there are four at least.
+#[inline(always)]
+const fn nobody(index: usize) -> u32 {
+    (index == 0) as u32
+}
+
 impl Stretch {
-    /// Adds a block whose number is not there; `units` is not 0.
+    /// Whether another block can be added.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, number: u32, units: u32) {
-        if self.count >= self.buckets.len() * (PLACES / 2) {
+    pub(crate) const fn has_room(&self) -> bool {
+        self.room > 0
+    }
+
+    /// Sees to it that another block can be added.
+    pub(crate) fn make_room(&mut self) {
+        if !self.has_room() {
             self.grow();
         }
-        self.count += 1;
+    }
+
+    /// Adds a block whose number is not there, where there is room; `units` is not 0.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, number: u32, units: u32) {
+        self.room -= 1;
         self.put(number, units);
     }
 
@@ -58,10 +75,9 @@ impl Stretch {
     fn put(&mut self, number: u32, units: u32) {
         let index = self.index(number);
         let bucket = &mut self.buckets[index];
-        let place = bucket.empty_place();
+        let place = bucket.place_of(nobody(index));
         if place >= PLACES {
-            self.spill.insert(number, units);
-            return;
+            return self.spill(number, units);
         }
         (bucket.numbers[place], bucket.units[place]) = (number, units);
     }
@@ -72,9 +88,20 @@ impl Stretch {
         let index = self.index(number);
         let bucket = self.buckets.get_mut(index)?;
         let place = bucket.place_of(number);
-        let units = if place < PLACES { std::mem::take(&mut bucket.units[place]) } else { self.remove_spilt(number)? };
-        self.count -= 1;
+        let units = match bucket.units.get_mut(place) {
+            Some(units) => {
+                bucket.numbers[place] = nobody(index);
+                std::mem::take(units)
+            }
+            None => self.remove_spilt(number)?,
+        };
+        self.room += 1;
         Some(units)
+    }
+
+    #[cold]
+    fn spill(&mut self, number: u32, units: u32) {
+        self.spill.insert(number, units);
     }
 
     #[cold]
@@ -94,7 +121,7 @@ impl Stretch {
 
     /// How many blocks there are.
     pub(crate) const fn count(&self) -> usize {
-        self.count
+        self.buckets.len() * FULL - self.room
     }
 
     /// All blocks, in no order.
@@ -119,7 +146,8 @@ impl Stretch {
     fn grow(&mut self) {
         let blocks: Vec<(u32, u32)> = self.iter().collect();
         let buckets = (self.buckets.len() * 2).max(BUCKETS_MIN);
-        self.buckets = vec![Bucket::EMPTY; buckets];
+        self.room = buckets * FULL - blocks.len();
+        self.buckets = (0..buckets).map(Bucket::empty).collect();
         self.shift = u32::BITS - buckets.trailing_zeros();
         self.spill.clear();
         blocks.into_iter().for_each(|(number, units)| self.put(number, units));
@@ -135,6 +163,7 @@ mod tests {
         for step in [1_u32, 3, 4096, 4099, 1 << 18] {
             let mut stretch = Stretch::default();
             for n in 0..4096 {
+                stretch.make_room();
                 stretch.insert(n * step, 1);
             }
             assert!(stretch.spill.len() < 256, "{} of 4096 are spilt, at steps of {step}", stretch.spill.len());

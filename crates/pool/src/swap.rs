@@ -4,7 +4,6 @@
 use crate::arena::Wakefulness;
 use crate::backup::Content;
 use crate::bed::Bed;
-use crate::chain::Slot;
 use crate::courier::{Courier, Load};
 use crate::devices::distinct;
 use crate::engine::Engine;
@@ -12,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::mapper::Mapper;
 use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
+use crate::slot::Slot;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Reservation, RunFailure, Vacancy, join_all, map_run};
 use stitchpool_driver::{Address, DeviceId, Grant, HandleSpec, Link, Rights};

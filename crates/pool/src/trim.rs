@@ -1,12 +1,12 @@
 //! Gives memory back to the driver: what is wholly free and past every stream.
 
 use crate::candidate::{Candidate, Wanted, candidates, fences};
-use crate::chain::Slot;
 use crate::clock::Fence;
 use crate::engine::Engine;
 use crate::error::{Error, Result as PoolResult};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
+use crate::slot::Slot;
 use crate::unit::units_of;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool_driver::{Address, DeviceId, Error as Refusal};

@@ -2,7 +2,6 @@
 //! nothing.
 
 use crate::backup::Content;
-use crate::chain::Slot;
 use crate::courier::Courier;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::mapper::Mapper;
 use crate::read_ahead::ReadAhead;
 use crate::scope::Ground;
 use crate::sleeper::Sleeper;
+use crate::slot::Slot;
 use stitchpool_chunks::open;
 use stitchpool_driver::Address;
 

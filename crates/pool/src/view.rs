@@ -1,6 +1,5 @@
 //! Views: the memory behind parts of live blocks under a second, contiguous range of addresses.
 
-use crate::chain::Slot;
 use crate::clock::{Clock, Fence};
 use crate::error::{Error, Result};
 use crate::holding::Holding;
@@ -9,6 +8,7 @@ use crate::mapper::Mapper;
 use crate::overrides::{over, positive};
 use crate::pool::Pool;
 use crate::request::{Block, StreamId};
+use crate::slot::Slot;
 use crate::space::VIEWS;
 use parking_lot::Mutex;
 use std::sync::Arc;

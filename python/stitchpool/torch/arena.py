@@ -39,6 +39,11 @@ class Arena:
         The innermost arena counts, but a graph's capture and a torch.cuda.MemPool keep what is theirs. Gradients
         are not this thread's: autograd allocates them on threads of its own.
         """
+        # What cuBLAS works in is made at its first use and kept for good: made inside, it would sleep with the arena.
+        # It cannot be let go before a suspend, as graphs may have captured it.
+        if torch.cuda.is_available():
+            with torch.cuda.device(part.device_index(device)):
+                torch.cuda.current_blas_handle()
         before = _native.enter_arena(self._arena.number)
         try:
             if process.enabled():
@@ -71,9 +76,6 @@ class Arena:
 
     def suspend(self, backup: Any = None) -> Suspended:
         """Gives the memory of its tensors back; they must not be used until `resume`. See `stitchpool.Arena`."""
-        # One that was made inside the `with` would be used on, by whatever comes next; torch makes it anew.
-        if torch.cuda.is_initialized():
-            torch._C._cuda_clearCublasWorkspaces()
         return self._arena.suspend(backup)
 
     def resume(self) -> Resumed:

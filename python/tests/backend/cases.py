@@ -117,7 +117,7 @@ def a_snapshot_tells_what_stands_and_what_happened():
 
 
 def torchs_viewer_shows_a_snapshot():
-    p = start(handle_bytes_max=GRANULE)
+    p = start(capacity_bytes=128 * MIB)
     kept = p.alloc(3 * MIB)
     p.shim.pretend_history(1)
     main, side, capture = p.stream(), p.stream(), p.stream()
@@ -135,6 +135,10 @@ def torchs_viewer_shows_a_snapshot():
     p.capturing(capture, False)
     p.pool("end", (21, 0))
     p.current(main)
+    p.free(p.alloc(30 * MIB))
+    p.begin((0, 22))
+    inside = p.alloc(12 * MIB)  # a part of what was mapped at once, and a segment of its own in the snapshot
+    p.pool("end", (0, 22))
     torch._C._cuda_cudaCachingAllocator_enable(False)
     plain, passing = p.alloc(MIB), p.alloc(MIB)
     p.free(passing)
@@ -148,7 +152,7 @@ def torchs_viewer_shows_a_snapshot():
     states = {block["address"]: block["state"] for one in snapshot["segments"] for block in one["blocks"]}
     assert states[pending] == "active_pending_free" and states[kept] == states[plain] == "active_allocated", states
     owners = {one["segment_pool_id"] for one in snapshot["segments"]}
-    assert owners == {(0, 0), (21, 0)} and states[graphs] == "active_allocated"
+    assert owners == {(0, 0), (21, 0), (0, 22)} and states[graphs] == states[inside] == "active_allocated"
     assert viewer.opens(snapshot) > 40
     p.busy(side, False)
     assert viewer.opens(torch._C._cuda_memorySnapshot(None)) > 40

@@ -201,6 +201,22 @@ def graph_trees_run():
         disturb()
 
 
+def graph_trees_branch_with_all_their_checks():
+    """A branch sets the pool back to a checkpoint; torch then asks whether exactly the blocks live that it knows."""
+    from torch._inductor import config
+
+    config.triton.fast_path_cudagraph_asserts = config.triton.slow_path_cudagraph_asserts = True
+    left, right = (lambda x: x.sin() + 1), (lambda x: chain(x.cos()))
+    first, either, other = (torch.compile(act, backend="cudagraphs") for act in (chain, left, right))
+    for seed in range(12):
+        torch.manual_seed(seed)
+        torch.compiler.cudagraph_mark_step_begin()
+        x = torch.randn(128, 256, device="cuda")
+        graphed, eager = (either, left) if seed % 3 else (other, right)
+        torch.testing.assert_close(graphed(first(x)), eager(chain(x)))
+        disturb()
+
+
 if __name__ == "__main__":
     main(
         a_graph_replays_right_whatever_happens_between,
@@ -211,4 +227,5 @@ if __name__ == "__main__":
         memory_of_another_stream_is_not_waited_for_in_a_capture,
         a_memory_pool_keeps_to_itself,
         graph_trees_run,
+        graph_trees_branch_with_all_their_checks,
     )

@@ -149,7 +149,7 @@ def _torch_libraries() -> list[str]:
     import torch
 
     with open("/proc/self/maps") as maps:
-        mapped = sorted(set(re.findall(r"(/\S+\.so[.\d]*)$", maps.read(), re.MULTILINE)))
+        mapped: list[str] = sorted(set(re.findall(r"(/\S+\.so[.\d]*)$", maps.read(), re.MULTILINE)))
 
     def one(stem: str) -> str:
         for path in mapped:

@@ -5,13 +5,11 @@ use crate::held::Held;
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
 use crate::view::part_of;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use std::path::PathBuf;
 use std::time::Duration;
-use stitchpool_c::SharedPool;
 use stitchpool_driver::Rights;
 use stitchpool_pool::Part;
 use stitchpool_share::Together;
@@ -27,14 +25,11 @@ pub(crate) struct Exporter {
 #[pyclass(frozen, weakref, module = "stitchpool")]
 pub(crate) struct Offer {
     held: Held<stitchpool_share::Offer>,
-    exporter: Py<Exporter>,
+    /// The exporter's handle.
+    exporter: usize,
+    /// Its object, if it has one: it ends the exporter when it goes.
+    keeps: Option<Py<Exporter>>,
     ticket: stitchpool_share::Ticket,
-}
-
-/// What a pool's own `export` offers by, once it was asked to: an exporter with a thread that answers.
-#[derive(Default)]
-pub(crate) struct OwnExporter {
-    exporter: Mutex<Option<Py<Exporter>>>,
 }
 
 /// On what terms memory is offered.
@@ -54,37 +49,6 @@ impl Terms {
         };
         let together = Together { ranks, within: seconds("within", within)? };
         Ok(Self { rights, together: (ranks > 0).then_some(together) })
-    }
-}
-
-impl OwnExporter {
-    pub(crate) fn of<'py>(&self, pool: &Bound<'py, Pool>) -> Result<Bound<'py, Exporter>> {
-        let py = pool.py();
-        let known = self.exporter.lock().as_ref().map(|known| known.clone_ref(py));
-        if let Some(known) = known.filter(|known| !known.get().held.is_over()) {
-            return Ok(known.into_bound(py));
-        }
-        let made = Py::new(py, Exporter::open(pool, None)?)?;
-        made.get().serve(py)?;
-        *self.exporter.lock() = Some(made.clone_ref(py));
-        Ok(made.into_bound(py))
-    }
-
-    /// Ends it where nothing is offered any more.
-    pub(crate) fn end(&self, py: Python<'_>, pool: SharedPool) -> Result<()> {
-        let offers = py.detach(|| pool.held::<stitchpool_share::Offer>());
-        let own = if matches!(offers, Ok(0)) { self.exporter.lock().take() } else { None };
-        own.map_or(Ok(()), |own| own.get().close(py))
-    }
-
-    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        self.exporter.lock().as_ref().map_or(Ok(()), |exporter| visit.call(exporter))
-    }
-
-    pub(crate) fn forget(&self) {
-        // What goes with it is done without the lock.
-        let own = self.exporter.lock().take();
-        drop(own);
     }
 }
 
@@ -119,23 +83,29 @@ impl Exporter {
         })?;
         Ok(Self { held, pool: pool.clone().unbind() })
     }
+}
 
-    pub(crate) fn offer(slf: &Bound<'_, Self>, memory: &Bound<'_, PyAny>, terms: Terms) -> Result<Offer> {
-        let (exporter, pool) = (slf.get(), slf.get().pool.bind(slf.py()));
+impl Offer {
+    /// By the exporter with this handle.
+    pub(crate) fn make(
+        pool: &Bound<'_, Pool>,
+        exporter: usize,
+        memory: &Bound<'_, PyAny>,
+        terms: Terms,
+    ) -> Result<Self> {
         let parts = parts_of(pool, memory)?;
-        let handle = exporter.held.handle()?;
         let shared = pool.get().shared();
         let made = |_: &stitchpool_pool::Pool| {
             let offered =
-                shared.with_held::<stitchpool_share::Exporter, _>(handle, |_, exporter| match terms.together {
+                shared.with_held::<stitchpool_share::Exporter, _>(exporter, |_, exporter| match terms.together {
                     Some(together) => exporter.offer_together(&parts, terms.rights, together),
                     None => exporter.offer(&parts, terms.rights),
                 })?;
             offered.map_err(Refused::from)
         };
         let held = Held::<stitchpool_share::Offer>::make(pool, made)?;
-        let ticket = held.with(slf.py(), |offer| offer.ticket().clone())?;
-        Ok(Offer { held, exporter: slf.clone().unbind(), ticket })
+        let ticket = held.with(pool.py(), |offer| offer.ticket().clone())?;
+        Ok(Self { held, exporter, keeps: None, ticket })
     }
 }
 
@@ -149,7 +119,9 @@ impl Exporter {
         ranks: u32,
         within: f64,
     ) -> Result<Offer> {
-        Self::offer(slf, memory, Terms::understood(rights, ranks, within)?)
+        let (pool, exporter) = (slf.get().pool.bind(slf.py()), slf.get().held.handle()?);
+        let made = Offer::make(pool, exporter, memory, Terms::understood(rights, ranks, within)?)?;
+        Ok(Offer { keeps: Some(slf.clone().unbind()), ..made })
     }
 
     fn serve(&self, py: Python<'_>) -> Result<()> {
@@ -205,7 +177,7 @@ impl Offer {
 
     #[pyo3(signature = (within = 10.0))]
     fn recall(&self, py: Python<'_>, within: f64) -> Result<()> {
-        let (within, exporter) = (seconds("within", within)?, self.exporter.get().held.handle()?);
+        let (within, exporter) = (seconds("within", within)?, self.exporter);
         let shared = self.held.pool().shared();
         let recalled = self.held.with(py, |offer| {
             shared.with_held::<stitchpool_share::Exporter, _>(exporter, |_, exporter| exporter.recall(offer, within))
@@ -232,7 +204,7 @@ impl Offer {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.exporter)?;
+        visit.call(&self.keeps)?;
         self.held.visit(&visit)
     }
 }

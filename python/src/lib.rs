@@ -14,6 +14,7 @@ mod lease;
 mod listener;
 mod makes;
 mod options;
+mod own_exporter;
 mod pin;
 mod placement;
 mod pool;

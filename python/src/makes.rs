@@ -70,7 +70,9 @@ impl Pool {
         within: f64,
     ) -> Result<Offer> {
         let terms = Terms::understood(rights, ranks, within)?;
-        Exporter::offer(&slf.get().exporter.of(slf)?, memory, terms)
+        let own = slf.get();
+        let exporter = slf.py().detach(|| own.exporter.handle(own.shared()))?;
+        Offer::make(slf, exporter, memory, terms)
     }
 
     #[pyo3(signature = (path = None))]

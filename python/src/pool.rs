@@ -1,8 +1,8 @@
 //! A pool for Python callers: opening, looking and closing. What it gives out is made in `makes`.
 
-use crate::exporter::OwnExporter;
 use crate::figures;
 use crate::options::Options;
+use crate::own_exporter::OwnExporter;
 use crate::refused::{Refused, Result};
 use crate::relief::Relief;
 use parking_lot::Mutex;
@@ -178,10 +178,12 @@ impl Pool {
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
-        self.exporter.end(py, self.shared)?;
-        py.detach(|| match self.shared.close() {
-            Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
-            closed => closed.map_err(Refused::from),
+        py.detach(|| {
+            self.exporter.end(self.shared)?;
+            match self.shared.close() {
+                Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
+                closed => closed.map_err(Refused::from),
+            }
         })
     }
 
@@ -202,12 +204,10 @@ impl Pool {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        self.exporter.visit(&visit)?;
         self.relief.visit(&visit)
     }
 
     fn __clear__(&self) {
-        self.exporter.forget();
         self.relief.set(None);
     }
 }
@@ -217,9 +217,12 @@ impl Drop for Pool {
         if self.is_own {
             // Its streams may have work left, for which Python need not stand still. What cannot be closed
             // now (from inside a callback, or as the process's pool) stays until the process ends.
-            let leave = || drop(self.shared.leave());
+            let leave = || {
+                let _ = self.exporter.end(self.shared);
+                drop(self.shared.leave());
+            };
             if Python::try_attach(|py| py.detach(leave)).is_none() {
-                let _ = self.shared.leave();
+                leave();
             }
         }
     }

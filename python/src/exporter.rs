@@ -5,13 +5,11 @@ use crate::held::Held;
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
 use crate::view::part_of;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use std::path::PathBuf;
 use std::time::Duration;
-use stitchpool_c::SharedPool;
 use stitchpool_driver::Rights;
 use stitchpool_pool::Part;
 use stitchpool_share::Together;
@@ -31,12 +29,6 @@ pub(crate) struct Offer {
     ticket: stitchpool_share::Ticket,
 }
 
-/// What a pool's own `export` offers by, once it was asked to: an exporter with a thread that answers.
-#[derive(Default)]
-pub(crate) struct OwnExporter {
-    exporter: Mutex<Option<Py<Exporter>>>,
-}
-
 /// On what terms memory is offered.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
@@ -54,37 +46,6 @@ impl Terms {
         };
         let together = Together { ranks, within: seconds("within", within)? };
         Ok(Self { rights, together: (ranks > 0).then_some(together) })
-    }
-}
-
-impl OwnExporter {
-    pub(crate) fn of<'py>(&self, pool: &Bound<'py, Pool>) -> Result<Bound<'py, Exporter>> {
-        let py = pool.py();
-        let known = self.exporter.lock().as_ref().map(|known| known.clone_ref(py));
-        if let Some(known) = known.filter(|known| !known.get().held.is_over()) {
-            return Ok(known.into_bound(py));
-        }
-        let made = Py::new(py, Exporter::open(pool, None)?)?;
-        made.get().serve(py)?;
-        *self.exporter.lock() = Some(made.clone_ref(py));
-        Ok(made.into_bound(py))
-    }
-
-    /// Ends it where nothing is offered any more.
-    pub(crate) fn end(&self, py: Python<'_>, pool: SharedPool) -> Result<()> {
-        let offers = py.detach(|| pool.held::<stitchpool_share::Offer>());
-        let own = if matches!(offers, Ok(0)) { self.exporter.lock().take() } else { None };
-        own.map_or(Ok(()), |own| own.get().close(py))
-    }
-
-    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        self.exporter.lock().as_ref().map_or(Ok(()), |exporter| visit.call(exporter))
-    }
-
-    pub(crate) fn forget(&self) {
-        // What goes with it is done without the lock.
-        let own = self.exporter.lock().take();
-        drop(own);
     }
 }
 
@@ -118,6 +79,19 @@ impl Exporter {
             None => stitchpool_share::Exporter::new(pool),
         })?;
         Ok(Self { held, pool: pool.clone().unbind() })
+    }
+
+    /// What a pool's own `export` offers by, made when it is first asked for, with a thread that answers.
+    pub(crate) fn own<'py>(pool: &Bound<'py, Pool>) -> Result<Bound<'py, Self>> {
+        let (py, own) = (pool.py(), pool.get().companion());
+        let known = own.get(py).and_then(|known| known.cast_into::<Self>().ok());
+        if let Some(known) = known.filter(|known| !known.get().held.is_over()) {
+            return Ok(known);
+        }
+        let made = Bound::new(py, Self::open(pool, None)?)?;
+        made.get().serve(py)?;
+        own.set(made.clone().into_any().unbind());
+        Ok(made)
     }
 
     pub(crate) fn offer(slf: &Bound<'_, Self>, memory: &Bound<'_, PyAny>, terms: Terms) -> Result<Offer> {

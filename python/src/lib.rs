@@ -5,6 +5,7 @@
 mod arena;
 mod block;
 mod capture;
+mod companion;
 mod exporter;
 mod figures;
 mod growable;

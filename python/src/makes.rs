@@ -70,7 +70,7 @@ impl Pool {
         within: f64,
     ) -> Result<Offer> {
         let terms = Terms::understood(rights, ranks, within)?;
-        Exporter::offer(&slf.get().exporter.of(slf)?, memory, terms)
+        Exporter::offer(&Exporter::own(slf)?, memory, terms)
     }
 
     #[pyo3(signature = (path = None))]

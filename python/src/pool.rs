@@ -1,6 +1,6 @@
 //! A pool for Python callers: opening, looking and closing. What it gives out is made in `makes`.
 
-use crate::exporter::OwnExporter;
+use crate::companion::Companion;
 use crate::figures;
 use crate::options::Options;
 use crate::refused::{Refused, Result};
@@ -27,7 +27,8 @@ pub(crate) struct Pool {
     /// So that the pool asks `relief` from when that is first set.
     asked: Once,
     seen: Mutex<Seen>,
-    pub(crate) exporter: OwnExporter,
+    /// What its own `export` offers by, once it was asked to.
+    companion: Companion,
 }
 
 /// Whether memory may leave its address, or somebody may look at it: never both.
@@ -67,8 +68,8 @@ impl Pool {
 
     fn of(shared: SharedPool, is_own: bool, why_host: Option<String>) -> Result<Self> {
         let driver = shared.driver()?.driver.name();
-        let (relief, seen, exporter) = Default::default();
-        Ok(Self { shared, is_own, driver, why_host, relief, asked: Once::new(), seen, exporter })
+        let (relief, seen, companion) = Default::default();
+        Ok(Self { shared, is_own, driver, why_host, relief, asked: Once::new(), seen, companion })
     }
 
     pub(crate) const fn shared(&self) -> SharedPool {
@@ -78,6 +79,10 @@ impl Pool {
     /// What makes streams. Refuses in the child of a fork, whose driver this is not.
     pub(crate) fn streams(&self) -> Result<Arc<dyn Kernels>> {
         Ok(self.shared.driver()?.streams)
+    }
+
+    pub(crate) const fn companion(&self) -> &Companion {
+        &self.companion
     }
 
     pub(crate) const fn seen(&self) -> &Mutex<Seen> {
@@ -178,7 +183,10 @@ impl Pool {
     }
 
     fn close(&self, py: Python<'_>) -> Result<()> {
-        self.exporter.end(py, self.shared)?;
+        // While something is offered the pool stays open, and so does what offers it.
+        if matches!(py.detach(|| self.shared.held::<stitchpool_share::Offer>()), Ok(0)) {
+            self.companion.end(py)?;
+        }
         py.detach(|| match self.shared.close() {
             Err(refusal) if refusal.status == Status::InvalidHandle => Ok(()),
             closed => closed.map_err(Refused::from),
@@ -202,12 +210,12 @@ impl Pool {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        self.exporter.visit(&visit)?;
+        self.companion.visit(&visit)?;
         self.relief.visit(&visit)
     }
 
     fn __clear__(&self) {
-        self.exporter.forget();
+        self.companion.forget();
         self.relief.set(None);
     }
 }

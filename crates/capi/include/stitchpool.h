@@ -244,6 +244,8 @@ stitchpool_status stitchpool_trim_and_wait(const stitchpool_pool *pool, stitchpo
  * holds above that stays until it is trimmed.
  */
 stitchpool_status stitchpool_limit_set(const stitchpool_pool *pool, int32_t device, uint64_t limit_bytes);
+/* From now on forced growth on a device ends so far below its limit: closer to it, other streams are waited for. */
+stitchpool_status stitchpool_headroom_set(const stitchpool_pool *pool, int32_t device, uint64_t headroom_bytes);
 /* From now on physical_peak_bytes of a device counts anew, from what is held now. */
 stitchpool_status stitchpool_peaks_reset(const stitchpool_pool *pool, int32_t device);
 

@@ -16,6 +16,15 @@ pub unsafe extern "C" fn stitchpool_limit_set(pool: *const PoolHandle, device: i
     })
 }
 
+/// From now on forced growth on a device ends so many bytes below its limit.
+///
+/// # Safety
+/// - As the header's rules say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stitchpool_headroom_set(pool: *const PoolHandle, device: i32, headroom_bytes: u64) -> Status {
+    with_pool(pool, |open| Ok(open.pool.set_headroom(device_of(device)?, headroom_bytes)?))
+}
+
 /// From now on the highest physical bytes of a device are counted anew.
 ///
 /// # Safety

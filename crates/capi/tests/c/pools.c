@@ -167,6 +167,7 @@ static void refused_by_all(stitchpool_pool *pool, stitchpool_stream stream, stit
     CHECK(stitchpool_segments(pool, address, 1, &segment, 1, &count) == refused);
     CHECK(stitchpool_ranges(pool, NULL, 0, &count) == refused);
     CHECK(stitchpool_limit_set(pool, 0, STITCHPOOL_ALL) == refused);
+    CHECK(stitchpool_headroom_set(pool, 0, MIB) == refused);
     CHECK(stitchpool_peaks_reset(pool, 0) == refused);
     CHECK(stitchpool_block_of(pool, address, &address, &bytes) == refused);
     CHECK(stitchpool_pictures(pool, text, sizeof text, &count) == refused);
@@ -200,6 +201,8 @@ static void a_limit_may_change_and_peaks_begin_anew(void) {
     EXPECT(OK, stitchpool_pool_device_stats(pool, 0, &stats));
     CHECK(stats.physical_peak_bytes == stats.physical_bytes && stats.limit_bytes == 64 * MIB);
     EXPECT(UNKNOWN_DEVICE, stitchpool_limit_set(pool, 2, 8 * MIB));
+    EXPECT(OK, stitchpool_headroom_set(pool, 0, 8 * MIB));
+    EXPECT(UNKNOWN_DEVICE, stitchpool_headroom_set(pool, 2, 8 * MIB));
     EXPECT(UNKNOWN_DEVICE, stitchpool_peaks_reset(pool, 2));
     EXPECT(INVALID_ARGUMENT, stitchpool_limit_set(pool, 0, MIB));
     EXPECT(OK, stitchpool_pool_destroy(pool));

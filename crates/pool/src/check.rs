@@ -1,10 +1,10 @@
 //! Proves the invariants that stand at the fields. Tests call it after each step; nothing else does.
 
-use crate::backup::Content;
-use crate::extents::Extent;
+use crate::heap::extents::Extent;
 use crate::heap::{Core, Heap};
 use crate::mapper::Mapper;
-use crate::slot::Slot;
+use crate::mapper::backup::Content;
+use crate::mapper::slot::Slot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

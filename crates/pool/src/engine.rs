@@ -1,26 +1,26 @@
 //! What all clones of a pool share, and the small questions that several of its parts ask.
 
 use crate::arena::{Arenas, Wakefulness};
-use crate::budget::Budget;
 use crate::capture::Captures;
 use crate::clock::Clock;
 use crate::device_limits::{DeviceLimits, total_bytes};
 use crate::devices::distinct;
-use crate::doubt::Doubt;
 use crate::error::{Error, Result};
-use crate::extents::Extent;
+use crate::heap::extents::Extent;
 use crate::heap::{Heap, HeapKey, Tenant};
 use crate::listener::Listeners;
+use crate::mapper::budget::Budget;
+use crate::mapper::doubt::Doubt;
+use crate::mapper::overrides::{over, positive};
+use crate::mapper::pins::Pins;
+use crate::mapper::space::{PlotTable, Space, VIEWS};
+use crate::mapper::tray::Trays;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
-use crate::overrides::{over, positive};
-use crate::pins::Pins;
 use crate::registry::{HEAPS_MAX, Registry};
 use crate::request::{BLOCK_BYTES_MAX, Request, StreamId, units_asked};
 use crate::settings::Settings;
-use crate::space::{PlotTable, Space, VIEWS};
 use crate::stats::{DeviceStats, Stats};
-use crate::tray::Trays;
 use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};

@@ -2,16 +2,16 @@
 //! use, and come back when they are touched. It moves no bytes itself: that is a suspend and a resume.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::backup::Backup;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::Heap;
 use crate::lease::{Lease, demand_open};
 use crate::mapper::Mapper;
+use crate::mapper::backup::Backup;
+use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
-use crate::slot::Slot;
 use crate::unit::bytes_of;
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! Growable buffers: addresses for a maximum, with memory behind those parts that are asked for. It never
 //! copies and never moves; what is backed is live blocks of the buffer's heap, one a handle.
 
-use crate::chain::Gap;
 use crate::error::{Error, Result};
 use crate::heap::{Core, Heap};
-use crate::job::Job;
 use crate::mapper::Mapper;
+use crate::mapper::chain::Gap;
+use crate::miss::job::Job;
+use crate::miss::portion::Portion;
 use crate::pool::Pool;
-use crate::portion::Portion;
 use crate::request::{Request, StreamId};
 use crate::unit::{UNIT_BYTES, bytes_of, units_of};
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl Pool {
     /// As [`Pool::alloc`]; [`Error::BeyondMax`] if `request.bytes` is more than `max_bytes`.
     pub fn growable(&self, request: &Request, max_bytes: u64) -> Result<Growable> {
         let handle_bytes_max = self.engine.settings.handle_bytes_max;
-        let step_bytes = crate::job::handle_bytes(self.engine.granule_bytes(), 0, max_bytes, handle_bytes_max);
+        let step_bytes = crate::miss::job::handle_bytes(self.engine.granule_bytes(), 0, max_bytes, handle_bytes_max);
         self.growable_in_steps(request, max_bytes, step_bytes)
     }
 

@@ -1,12 +1,30 @@
 //! A heap: the blocks and free bytes of one stream in one kind of place, under one lock. Its lock is the only
 //! one a hit takes, and no driver call is made under it.
 
+pub(crate) mod extent;
+pub(crate) mod extents;
+pub(crate) mod free_log;
+pub(crate) mod group;
+pub(crate) mod holds;
+pub(crate) mod inside;
+#[allow(unsafe_code)]
+pub(crate) mod latch;
+pub(crate) mod later;
+pub(crate) mod live;
+pub(crate) mod pending;
+pub(crate) mod row;
+#[allow(unsafe_code)]
+pub(crate) mod scan;
+pub(crate) mod stretch;
+pub(crate) mod taken;
+pub(crate) mod tenant;
+
 use crate::clock::Clock;
-use crate::inside::Freed;
-pub(crate) use crate::inside::Inside as Core;
-use crate::latch::{Latch, LatchGuard};
-pub(crate) use crate::pending::Pending;
-pub(crate) use crate::tenant::{HeapKey, Tenant};
+use crate::heap::inside::Freed;
+pub(crate) use crate::heap::inside::Inside as Core;
+use crate::heap::latch::{Latch, LatchGuard};
+pub(crate) use crate::heap::pending::Pending;
+pub(crate) use crate::heap::tenant::{HeapKey, Tenant};
 use crate::unit::UNIT_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

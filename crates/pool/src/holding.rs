@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::extents::Extent;
+use crate::heap::extents::Extent;
 use crate::lease::demand_awake;
 use crate::mapper::Mapper;
 use crate::request::Block;

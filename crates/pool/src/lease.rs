@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Tenant;
-use crate::holds;
+use crate::heap::holds;
 use crate::mapper::Mapper;
 use crate::pool::Pool;
 use crate::request::{Block, StreamId};

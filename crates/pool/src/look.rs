@@ -1,12 +1,12 @@
 //! What a pool shows of itself: where blocks lie, what stands where, its figures. It changes nothing.
 
-use crate::chain::Chain;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
+use crate::mapper::chain::Chain;
+use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::request::Block;
-use crate::slot::Slot;
 use crate::stats::Stats;
 use crate::survey::Survey;
 use stitchpool_chunks::{Segment, picture};

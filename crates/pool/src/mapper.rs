@@ -1,22 +1,34 @@
 //! What stands behind the heaps: chains, idle handles, budgets, stale mappings. One lock guards it;
 //! no hit ever takes it.
 
+pub(crate) mod backup;
+pub(crate) mod budget;
+pub(crate) mod chain;
+pub(crate) mod disk;
+pub(crate) mod doubt;
+pub(crate) mod overrides;
+pub(crate) mod pins;
+pub(crate) mod slack;
+pub(crate) mod slot;
+pub(crate) mod space;
+pub(crate) mod tray;
+
 use crate::arena::{ArenaId, Arenas};
-use crate::backup::{Backup, Content};
-use crate::budget::Budget;
 use crate::capture::Captures;
-use crate::chain::{Chain, Held};
 use crate::clock::{Clock, Fence};
-use crate::doubt::Doubt;
 use crate::error::Error as PoolError;
 use crate::heap::{Core, Heap};
+use crate::mapper::backup::{Backup, Content};
+use crate::mapper::budget::Budget;
+use crate::mapper::chain::{Chain, Held};
+use crate::mapper::doubt::Doubt;
+use crate::mapper::pins::Pins;
+use crate::mapper::slot::Slot;
+use crate::mapper::space::Space;
+use crate::mapper::tray::Trays;
 use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
-use crate::pins::Pins;
 use crate::settings::Settings;
-use crate::slot::Slot;
-use crate::space::Space;
-use crate::tray::Trays;
 use crate::unit::UNIT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

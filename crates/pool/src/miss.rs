@@ -1,15 +1,30 @@
 //! Serves a request that found no free extent: plan, carry out, and if nothing is enough, the last
 //! resorts.
 
+pub(crate) mod candidate;
+pub(crate) mod exclusive;
+pub(crate) mod fill;
+pub(crate) mod gather;
+pub(crate) mod job;
+pub(crate) mod market;
+pub(crate) mod melt;
+pub(crate) mod plan;
+pub(crate) mod planner;
+pub(crate) mod portion;
+pub(crate) mod renew;
+pub(crate) mod shortage;
+pub(crate) mod site;
+pub(crate) mod stitch;
+
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, Tenant};
-use crate::job::{Job, Waits};
 use crate::mapper::Mapper;
-use crate::plan::{Plan, Step};
-use crate::planner::Planner;
-use crate::shortage::Resort;
-use crate::stitch::{Stitch, Stitched};
+use crate::miss::job::{Job, Waits};
+use crate::miss::plan::{Plan, Step};
+use crate::miss::planner::Planner;
+use crate::miss::shortage::Resort;
+use crate::miss::stitch::{Stitch, Stitched};
 use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;

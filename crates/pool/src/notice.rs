@@ -2,10 +2,10 @@
 //! held, and that what has come back is open. Who moves memory calls it.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::bed::slots_of;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::listener::ListenerId;
+use crate::operation::bed::slots_of;
 use crate::scope::Ground;
 use stitchpool_chunks::Segment;
 
@@ -58,9 +58,9 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use crate::backup::Backup;
     use crate::error::Error;
     use crate::listener::{Interest, Listener};
+    use crate::mapper::backup::Backup;
     use crate::pin::Pin;
     use crate::pool::Pool;
     use crate::request::{Request, StreamId};

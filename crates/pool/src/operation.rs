@@ -1,14 +1,31 @@
 //! How an operation on memory that stays at its address takes its ground for itself: it closes arenas, waits
 //! for work, and opens them again. It moves nothing.
 
+pub(crate) mod batch;
+pub(crate) mod bed;
+pub(crate) mod courier;
+pub(crate) mod freight;
+pub(crate) mod incoming;
+pub(crate) mod loan;
+pub(crate) mod rack;
+pub(crate) mod read_ahead;
+pub(crate) mod risen;
+pub(crate) mod sleep;
+pub(crate) mod sleeper;
+pub(crate) mod stowage;
+pub(crate) mod swap;
+pub(crate) mod unfilled;
+pub(crate) mod visibility;
+pub(crate) mod wake;
+
 use crate::arena::{ArenaId, Wakefulness};
-use crate::bed::slots_of;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::{Core, Heap};
 use crate::mapper::Mapper;
+use crate::mapper::slot::Slot;
+use crate::operation::bed::slots_of;
 use crate::scope::{Ground, Scope};
-use crate::slot::Slot;
 use parking_lot::MutexGuard;
 use std::collections::BTreeSet;
 use stitchpool_chunks::synchronize;

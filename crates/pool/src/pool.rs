@@ -1,23 +1,23 @@
 //! The pool's public face.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::backup::Backup;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result, Shortage};
 use crate::heap::{Heap, HeapKey, Tenant};
-use crate::job::Job;
 use crate::listener::{Interest, Listener, ListenerId};
+use crate::mapper::backup::Backup;
+use crate::miss::job::Job;
+use crate::operation::sleep::Suspended;
+use crate::operation::swap::Migrated;
+use crate::operation::wake::Resumed;
 use crate::pin::Pin;
 use crate::registry::{ASKED, Registry};
 use crate::request::{Block, Request, StreamId};
 use crate::scope::Scope;
 use crate::settings::Settings;
-use crate::sleep::Suspended;
-use crate::swap::Migrated;
 use crate::trim::Trimmed;
 use crate::unit::{UNIT_BYTES, bytes_of};
-use crate::wake::Resumed;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

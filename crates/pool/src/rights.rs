@@ -2,18 +2,18 @@
 //! memory stays where it is.
 
 use crate::arena::{ArenaId, Wakefulness};
-use crate::chain::Chain;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::growable::whole_granules;
 use crate::heap::Heap;
 use crate::lease::{demand_awake, demand_open};
 use crate::mapper::Mapper;
-use crate::overrides::{over, positive};
+use crate::mapper::chain::Chain;
+use crate::mapper::overrides::{over, positive};
+use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
-use crate::slot::Slot;
 use crate::view::demand_whole;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! What stands where at one moment, slot by slot, for pictures and reports. It changes nothing, and no hit waits
 //! for it but while its own heap is read.
 
-use crate::chain::Chain;
-use crate::extents::Extent;
 use crate::heap::Heap;
+use crate::heap::extents::Extent;
 use crate::mapper::Mapper;
-use crate::slot::Slot;
+use crate::mapper::chain::Chain;
+use crate::mapper::slot::Slot;
 use stitchpool_chunks::{PhysicalHandle, Stock};
 use stitchpool_driver::{Address, DeviceId, RawHandle};
 

@@ -70,7 +70,7 @@ impl Engine {
             mapper.poll_clocks();
             let heaps: Vec<&Heap> = self.registry.heaps().collect();
             let trimmed = mapper.trim(&heaps, |mapper, device| {
-                mapper.budgets.get(&device).map_or(0, crate::budget::Budget::tolerated_bytes)
+                mapper.budgets.get(&device).map_or(0, crate::mapper::budget::Budget::tolerated_bytes)
             });
             tracing::debug!(?trimmed, "gave back what was long unused");
         }

@@ -1,12 +1,12 @@
 //! Gives memory back to the driver: what is wholly free and past every stream.
 
-use crate::candidate::{Candidate, Wanted, candidates, fences};
 use crate::clock::Fence;
 use crate::engine::Engine;
 use crate::error::{Error, Result as PoolResult};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
-use crate::slot::Slot;
+use crate::mapper::slot::Slot;
+use crate::miss::candidate::{Candidate, Wanted, candidates, fences};
 use crate::unit::units_of;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool_driver::{Address, DeviceId, Error as Refusal};
@@ -174,10 +174,10 @@ impl Mapper {
     }
 
     pub(crate) fn held_bytes(&self, device: DeviceId) -> u64 {
-        self.budgets.get(&device).map_or(0, crate::budget::Budget::physical_bytes)
+        self.budgets.get(&device).map_or(0, crate::mapper::budget::Budget::physical_bytes)
     }
 
     fn physical_bytes(&self) -> u64 {
-        self.budgets.values().map(crate::budget::Budget::physical_bytes).sum()
+        self.budgets.values().map(crate::mapper::budget::Budget::physical_bytes).sum()
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::clock::{Clock, Fence};
 use crate::error::{Error, Result};
+use crate::heap::holds;
 use crate::holding::Holding;
-use crate::holds;
 use crate::mapper::Mapper;
-use crate::overrides::{over, positive};
+use crate::mapper::overrides::{over, positive};
+use crate::mapper::slot::Slot;
+use crate::mapper::space::VIEWS;
 use crate::pool::Pool;
 use crate::request::{Block, StreamId};
-use crate::slot::Slot;
-use crate::space::VIEWS;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use stitchpool_chunks::{PhysicalHandle, Segment, map_run};

@@ -1,0 +1,156 @@
+//! The live blocks of a heap: how long each is, by its address. It knows nothing of free bytes.
+
+use crate::heap::stretch::Stretch;
+use crate::unit::{UNIT_BYTES, bytes_of};
+
+/// A live block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Block {
+    /// Its first address.
+    pub(crate) address: u64,
+    /// Its length in units.
+    pub(crate) units: u32,
+}
+
+/// Live blocks by address.
+#[derive(Debug, Default)]
+pub(crate) struct LiveTable {
+    /// The number of the first stretch of 2^32 units that ever had a block. It means nothing before.
+    high: u32,
+    first: Stretch,
+    /// Further stretches, with their numbers, in no order. A heap has none, or a few.
+    others: Vec<(u32, Stretch)>,
+}
+
+impl LiveTable {
+    /// Adds a block whose address is not in the table.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, block: Block) {
+        let (high, low) = halves(block.address);
+        if high != self.high || !self.first.has_room() {
+            return self.insert_otherwise(high, low, block.units);
+        }
+        self.first.insert(low, block.units);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert_otherwise(&mut self, high: u32, low: u32, units: u32) {
+        if self.first.own_bytes() == 0 {
+            self.high = high;
+        }
+        let others = &mut self.others;
+        if high != self.high && others.iter().all(|(number, _)| *number != high) {
+            others.push((high, Stretch::default()));
+        }
+        let found = others.iter_mut().find(|(number, _)| *number == high);
+        let stretch = found.map_or(&mut self.first, |(_, stretch)| stretch);
+        stretch.make_room();
+        stretch.insert(low, units);
+    }
+
+    /// Takes a block out; gives its length in units.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, address: u64) -> Option<u32> {
+        let (high, low) = halves(address);
+        if high == self.high { self.first.remove(low) } else { self.remove_otherwise(high, low) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_otherwise(&mut self, high: u32, low: u32) -> Option<u32> {
+        let (_, stretch) = self.others.iter_mut().find(|(number, _)| *number == high)?;
+        stretch.remove(low)
+    }
+
+    /// Every stretch with its number.
+    fn stretches(&self) -> impl Iterator<Item = (u32, &Stretch)> {
+        let others = self.others.iter().map(|(number, stretch)| (*number, stretch));
+        std::iter::once((self.high, &self.first)).chain(others)
+    }
+
+    /// The length in units of the block that starts at `address`.
+    pub(crate) fn units_at(&self, address: u64) -> Option<u32> {
+        let (high, low) = halves(address);
+        let (_, stretch) = self.stretches().find(|(number, _)| *number == high)?;
+        stretch.units_at(low)
+    }
+
+    /// Whether a block starts at `address`.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        let (high, low) = halves(address);
+        self.stretches().any(|(number, stretch)| number == high && stretch.has(low))
+    }
+
+    /// The block that holds `address`; a walk over all of them, for error texts and queries.
+    pub(crate) fn holding(&self, address: u64) -> Option<Block> {
+        let holds = |block: &Block| address >= block.address && address - block.address < bytes_of(block.units);
+        self.iter().find(holds)
+    }
+
+    /// All live blocks, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
+        self.stretches().flat_map(|(high, stretch)| {
+            stretch.iter().map(move |(low, units)| Block { address: whole(high, low), units })
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.stretches().map(|(_, stretch)| stretch.count()).sum()
+    }
+
+    /// Bytes that the table itself takes.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        self.stretches().map(|(_, stretch)| stretch.own_bytes()).sum()
+    }
+}
+
+const UNIT_BITS: u32 = UNIT_BYTES.trailing_zeros();
+
+/// The stretch that an address lies in, and its unit's number there. What an address inside a unit has
+/// below the unit counts to the stretch, so that it is in none.
+#[inline(always)]
+const fn halves(address: u64) -> (u32, u32) {
+    let turned = address.rotate_right(UNIT_BITS);
+    ((turned >> 32) as u32, turned as u32)
+}
+
+const fn whole(high: u32, low: u32) -> u64 {
+    ((high as u64) << 32 | low as u64).rotate_left(UNIT_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// A few hundred addresses in three stretches, some of them inside a unit.
+    fn address() -> impl Strategy<Value = u64> {
+        (0_u64..3, 0_u64..120, 0_u64..8).prop_map(|(stretch, unit, inside)| {
+            (stretch << 41) + (1 << 45) + unit * 512 + if inside == 7 { 256 } else { 0 }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_agrees_with_an_ordered_map(ops in prop::collection::vec((any::<bool>(), address()), 1..800)) {
+            let (mut table, mut shadow) = (LiveTable::default(), BTreeMap::new());
+            for (units, (insert, address)) in (1..).zip(ops) {
+                if insert && address % 512 == 0 && !shadow.contains_key(&address) {
+                    table.insert(Block { address, units });
+                    shadow.insert(address, units);
+                } else {
+                    prop_assert_eq!(table.has(address), shadow.contains_key(&address));
+                    prop_assert_eq!(table.remove(address), shadow.remove(&address));
+                    prop_assert!(!table.has(address));
+                }
+                prop_assert_eq!(table.count(), shadow.len());
+            }
+            let mut all: Vec<_> = table.iter().map(|block| (block.address, block.units)).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, shadow.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

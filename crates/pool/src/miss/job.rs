@@ -1,0 +1,113 @@
+//! What a miss is about: the request, the heap it missed in, and what may be done for it.
+
+use crate::clock::Clock;
+use crate::heap::{Heap, Tenant};
+use crate::mapper::Mapper;
+use crate::miss::portion::Portion;
+use crate::unit::{UNIT_BYTES, bytes_of};
+use std::collections::BTreeMap;
+use stitchpool_driver::DeviceId;
+
+/// What a miss is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) heap: &'a Heap,
+    pub(crate) tenant: Tenant,
+    pub(crate) units: u32,
+    pub(crate) alignment_bytes: u64,
+    /// Iff it is no block that is asked for, but a portion of a growable buffer.
+    pub(crate) portion: Option<Portion>,
+    /// How many of the placement's further devices may be used already.
+    pub(crate) fallbacks: usize,
+    pub(crate) waits: Waits,
+    /// Iff nothing may be done for it that a capture does not stand: only new memory and idle handles then.
+    pub(crate) captured: bool,
+    /// Whether handles were released to make room for what cannot be had otherwise: that room is for the rest,
+    /// after all that can be taken.
+    pub(crate) melted: bool,
+    /// What a device turned out to have at most, where its driver refused.
+    pub(crate) ceilings: BTreeMap<DeviceId, u64>,
+}
+
+/// Which waits a plan may use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Waits {
+    None,
+    /// The taker's stream waits for others; the CPU does not.
+    Stream,
+    /// The CPU waits.
+    Cpu,
+}
+
+impl Waits {
+    /// What a request may cause as a rule: `stream_waits` is the setting. A stream that a capture keeps quiet
+    /// is not made to wait.
+    pub(crate) fn gentle(stream_waits: bool, taker: &Clock) -> Self {
+        if stream_waits && !taker.is_quiet() { Self::Stream } else { Self::None }
+    }
+}
+
+impl Job<'_> {
+    pub(crate) fn bytes(&self) -> u64 {
+        bytes_of(self.units)
+    }
+
+    /// Takes the block from the heap's free bytes, if they have it by now.
+    pub(crate) fn take_free(&self, mapper: &Mapper) -> Option<u64> {
+        if self.portion.is_some() {
+            return None;
+        }
+        if self.tenant.key.exclusive {
+            return self.take_chain(mapper);
+        }
+        self.heap.take(&mut self.heap.core.lock(), self.units, self.alignment_bytes)
+    }
+
+    /// How large a new handle on `device` would be.
+    pub(crate) fn handle_bytes(&self, mapper: &Mapper, device: DeviceId) -> u64 {
+        let Some(budget) = mapper.budgets.get(&device) else { return UNIT_BYTES };
+        self.grain_bytes(budget.granule_bytes, budget.physical_bytes(), mapper.settings.handle_bytes_max)
+    }
+
+    /// How large a new handle would be on a device that holds so much.
+    pub(crate) fn grain_bytes(&self, granule_bytes: u64, physical_bytes: u64, max_bytes: u64) -> u64 {
+        match self.portion {
+            Some(portion) => portion.step_bytes,
+            None => handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
+        }
+    }
+}
+
+/// A handle is at most this part of the pool's physical bytes, or of the request, whichever is more.
+const PHYSICAL_PART: u64 = 2048;
+const REQUEST_PART: u64 = 128;
+
+/// The size of new handles: cost goes with their number, waste with their size.
+pub(crate) fn handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
+    let wanted = (physical_bytes / PHYSICAL_PART).max(request_bytes / REQUEST_PART);
+    let power = if wanted == 0 { 0 } else { 1 << wanted.ilog2() };
+    power.clamp(granule_bytes, max_bytes.max(granule_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_grow_with_the_pool_and_the_request() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        let cases = [
+            (0, 100 * mib, 2 * mib),
+            (7 * gib, 512 * mib, 4 * mib),
+            (8 * gib, 512 * mib, 4 * mib),
+            (8 * gib, mib, 4 * mib),
+            (40 * gib, mib, 16 * mib),
+            (40 * gib, 4 * gib, 32 * mib),
+            (400 * gib, 400 * gib, 64 * mib),
+        ];
+        for (physical, request, expected) in cases {
+            assert_eq!(handle_bytes(2 * mib, physical, request, 64 * mib), expected, "{physical} {request}");
+        }
+        assert_eq!(handle_bytes(4096, 0, 1, 4096), 4096);
+    }
+}

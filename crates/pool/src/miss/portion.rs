@@ -1,0 +1,153 @@
+//! A portion of a growable buffer: what shall be backed of it, and what stands there now. It changes nothing but
+//! mappings whose memory was taken elsewhere long ago.
+
+use crate::clock::Fence;
+use crate::error::{Error, Result};
+use crate::heap::Core;
+use crate::mapper::Mapper;
+use crate::mapper::chain::{Chain, Gap};
+use crate::mapper::slot::Slot;
+use stitchpool_chunks::{Piece, Placement};
+
+/// What a job shall back, in place of a block: all of `[start, end)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portion {
+    /// Where the buffer's chain begins.
+    pub(crate) chain: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// No handle crosses a multiple of this, from the buffer's begin on.
+    pub(crate) step_bytes: u64,
+    /// How long the buffer can become: a placement by shares is laid over all of it.
+    pub(crate) max_bytes: u64,
+}
+
+/// What is not backed of a portion.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lack {
+    /// Addresses that nothing stands at, in address order; two never touch.
+    pub(crate) gaps: Vec<Gap>,
+    /// Slots that still have their memory, though no block is in them: each is taken back whole.
+    pub(crate) idle: Vec<Gap>,
+    /// How much of the idle slots other streams may still be using.
+    pub(crate) pending_bytes: u64,
+    /// How much the memory was taken from while work that used it may still run, or sleeps.
+    pub(crate) absent_bytes: u64,
+}
+
+impl Lack {
+    /// All of it.
+    pub(crate) fn bytes(&self) -> u64 {
+        let sum = |gaps: &[Gap]| gaps.iter().map(|gap| gap.bytes).sum::<u64>();
+        sum(&self.gaps) + sum(&self.idle) + self.absent_bytes
+    }
+
+    fn add_gap(&mut self, start: u64, end: u64) {
+        match self.gaps.last_mut() {
+            _ if start >= end => {}
+            Some(gap) if gap.end() == start => gap.bytes = end - gap.start,
+            _ => self.gaps.push(Gap { start, bytes: end - start }),
+        }
+    }
+}
+
+impl Portion {
+    /// Where the chain of this portion has slots in it, from the first on.
+    pub(crate) fn slots<'a>(&self, chain: &'a Chain) -> impl Iterator<Item = &'a Slot> + use<'a> {
+        let (first, end) = (chain.slots().partition_point(|slot| slot.end().0 <= self.start), self.end);
+        chain.slots()[first..].iter().take_while(move |slot| slot.at().0 < end)
+    }
+
+    /// What is not backed of it now.
+    pub(crate) fn lack(&self, mapper: &Mapper, core: &Core) -> Result<Lack> {
+        let mut lack = Lack::default();
+        let Some(chain) = mapper.chains.get(&self.chain) else { return Ok(lack) };
+        for slot in self.slots(chain).filter(|slot| !core.has_block(slot.at().0)) {
+            let (at, bytes) = (slot.at().0, slot.bytes());
+            match slot {
+                Slot::Current { .. } => {
+                    lack.idle.push(Gap { start: at, bytes });
+                    let touches = |start: u64, end: u64| start < at + bytes && at < end;
+                    if core.pending.iter().any(|block| touches(block.start, block.extent().end())) {
+                        lack.pending_bytes += bytes;
+                    }
+                }
+                Slot::Stale { .. } | Slot::Asleep { .. } => lack.absent_bytes += bytes,
+                Slot::Hole(_) => lack.add_gap(at.max(self.start), (at + bytes).min(self.end)),
+                // Views have chains of their own.
+                Slot::Lost { .. } | Slot::Viewed(_) => return Err(Error::Lost { at: slot.at(), bytes }),
+            }
+        }
+        if !chain.reaches(self.end) {
+            let at = chain.top();
+            return Err(Error::Lost { at, bytes: self.end - at.0 });
+        }
+        lack.add_gap(chain.top().0.max(self.start), self.end);
+        Ok(lack)
+    }
+
+    /// From where to where it reaches together with its idle slots.
+    pub(crate) fn span(&self, lack: &Lack) -> (u64, u64) {
+        let start = lack.idle.first().map_or(self.start, |gap| gap.start.min(self.start));
+        let end = lack.idle.last().map_or(self.end, |gap| gap.end().max(self.end));
+        (start, end)
+    }
+
+    /// What the gaps of its chain shall be filled with: pieces that the placement gives, cut at the steps, and
+    /// where rights change.
+    pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
+        let Some(last) = gaps.last() else { return Ok(Vec::new()) };
+        let granule_bytes = mapper.granule_bytes();
+        let rights = mapper.chains.get(&self.chain).map(|chain| &chain.rights);
+        let changes_at = |at: u64| Some(rights?.border_behind(self.chain + at)? - self.chain);
+        // Stripes repeat, so those beyond the last gap need not be dealt.
+        let reach_bytes = match placement {
+            Placement::RoundRobin { .. } => last.end() - self.chain,
+            _ => self.max_bytes,
+        };
+        let whole = placement.pieces(reach_bytes, granule_bytes)?;
+        let mut pieces = Vec::new();
+        for gap in gaps {
+            let (mut at, end) = (gap.start - self.chain, gap.end() - self.chain);
+            let mut border = 0;
+            for piece in &whole {
+                border += piece.bytes;
+                while at < end.min(border) {
+                    let step_end = (at / self.step_bytes + 1) * self.step_bytes;
+                    let next = end.min(border).min(step_end).min(changes_at(at).unwrap_or(end));
+                    pieces.push(Piece { device: piece.device, bytes: next - at });
+                    at = next;
+                }
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+impl Mapper {
+    /// Makes room where the memory of a portion was taken from: old mappings go, once the work that used them
+    /// is done. The CPU waits for that.
+    pub(crate) fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
+        let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
+        let stale: Vec<&Slot> = portion.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
+        if stale.is_empty() {
+            return Ok(());
+        }
+        let fences: Vec<Fence> = stale
+            .into_iter()
+            .flat_map(|slot| match slot {
+                Slot::Stale { fences, .. } => fences.clone(),
+                _ => Vec::new(),
+            })
+            .collect();
+        self.poll_clocks();
+        for fence in fences {
+            if !fence.is_passed() {
+                self.counts.cpu_waits += 1;
+                fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin)?;
+            }
+        }
+        self.retire_stale(usize::MAX)?;
+        Ok(())
+    }
+}

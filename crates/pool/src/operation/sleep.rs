@@ -1,0 +1,151 @@
+//! Suspends blocks: their content is put away, their memory given back, their addresses kept. A transaction:
+//! a refusal maps each handle again where it waits, and fills other memory where it has gone.
+
+use crate::arena::Wakefulness;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::mapper::Mapper;
+use crate::mapper::backup::{Backup, Content};
+use crate::mapper::slot::Slot;
+use crate::operation::bed::{Bed, slots_of};
+use crate::operation::freight::Freight;
+use crate::scope::{Ground, Scope};
+use stitchpool_driver::{Address, DeviceId, Link};
+
+/// What a suspend has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Suspended {
+    /// Nothing was awake, and nothing was done.
+    pub already: bool,
+    /// Memory that was given back, in bytes: that of the blocks, and idle memory of their arenas.
+    pub released_bytes: u64,
+    /// Content that was put away, in bytes.
+    pub backup_bytes: u64,
+    /// Bytes that were given back and that the driver does not show as free yet: another process may
+    /// have taken them, or the driver keeps them.
+    pub not_yet_visible_bytes: u64,
+}
+
+impl Engine {
+    /// Suspends what is awake of a scope.
+    pub(crate) fn suspend(&self, scope: Scope, backup: &Backup) -> Result<Suspended> {
+        let Some(ground) = self.close(scope, Wakefulness::Awake, "suspend")? else {
+            return Ok(Suspended { already: true, ..Suspended::default() });
+        };
+        self.with_notice(&[&ground], Some(Wakefulness::Asleep), || self.put_to_sleep(&ground, backup))
+    }
+
+    pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
+        let (mut mapper, users) = self.clear(ground, "suspend")?;
+        self.allow_backup(&mapper, ground, backup)?;
+        let shown = self.shown(&mapper, ground);
+        let held = |mapper: &Mapper| mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum::<u64>();
+        let held_before = held(&mapper);
+        let idle = self.idle_slots(&mapper, ground);
+        let mut beds = self.beds(&mapper, ground);
+        beds.retain(|bed| !idle.contains_key(&bed.at));
+        let mut freight = Freight { beds, ..Freight::default() };
+        let emptied = self
+            .load(&mut mapper, &mut freight, backup)
+            .and_then(|()| self.release_idle(&mut mapper, idle))
+            .and_then(|()| self.lay_down(&mut mapper, &mut freight));
+        if let Err(error) = emptied {
+            self.undo_sleep(&mut mapper, ground, &users, freight);
+            return Err(error);
+        }
+        note_evicted(&mut mapper, &freight.beds, ground.evicts);
+        let released_bytes = held_before.saturating_sub(held(&mapper));
+        drop(mapper);
+        let backup_bytes = freight.bytes;
+        let not_yet_visible_bytes = self.await_visible(&shown);
+        tracing::info!(ground.title, released_bytes, backup_bytes, not_yet_visible_bytes, "suspended");
+        Ok(Suspended { already: false, released_bytes, backup_bytes, not_yet_visible_bytes })
+    }
+
+    /// Refuses a backup in a place that would not do.
+    fn allow_backup(&self, mapper: &Mapper, ground: &Ground, backup: &Backup) -> Result<()> {
+        let Backup::Peer(peer) = *backup else { return Ok(()) };
+        self.known_device(peer)?;
+        for user in self.users_of(mapper, ground) {
+            if self.origin.driver().link(user, peer)? == Link::None {
+                return Err(Error::Unreachable { reader: user, owner: peer });
+            }
+        }
+        let own = slots_of(mapper, ground).find(|(_, slot)| slot.current().is_some_and(|here| here.device() == peer));
+        match own {
+            Some((_, slot)) => Err(Error::Backup(format!(
+                "memory at {} lies on {peer} itself: a backup there frees nothing; name another device or the host",
+                slot.at()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Unmaps the beds and gives their handles to the driver, batch after batch, while the next is still being
+    /// copied. What has no copies under way is one batch: nothing of it goes before all of it is unmapped.
+    fn lay_down(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
+        let Freight { beds, contents, batches, .. } = freight;
+        while let Some(batch) = batches.pop_front() {
+            batch.copied.reach(self.settings.wait_max)?;
+            let beds = &beds[batch.beds];
+            beds.iter().try_for_each(|bed| self.unmap_bed(mapper, bed.heap, bed.at, bed.bytes))?;
+            for (bed, content) in beds.iter().zip(contents.drain(..beds.len())) {
+                part_with(mapper, bed.at, content);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes a suspend that was refused: each handle goes back where it was, and what had given its handle to
+    /// the driver gets other memory. What cannot be undone goes on sleeping: nothing is lost, and a resume
+    /// tries again.
+    fn undo_sleep(&self, mapper: &mut Mapper, ground: &Ground, users: &[DeviceId], freight: Freight) {
+        let Freight { beds, lent, contents, trays, .. } = freight;
+        // Copies may still be reading what is mapped, and writing trays.
+        let quiet = self.await_copies(users);
+        self.stand_up(mapper, &beds);
+        self.rouse_again(mapper, ground, &beds);
+        mapper.take_back(&beds[..lent]);
+        drop(contents);
+        if quiet {
+            mapper.put_trays(trays);
+        } else {
+            mapper.doubt.take(users, trays);
+        }
+    }
+
+    /// Puts handles back that wait in their slots. What the driver would not map again goes on sleeping with
+    /// its memory.
+    fn stand_up(&self, mapper: &mut Mapper, beds: &[Bed]) {
+        for bed in beds {
+            let handle = match mapper.slot_holding(bed.at.0).and_then(Slot::content) {
+                Some(Content::Handle(handle)) => handle.clone(),
+                _ => continue,
+            };
+            if let Err(error) = self.stand(mapper, bed, &handle) {
+                tracing::warn!(%error, at = %bed.at, "memory stays without rights, or unmapped: resume it");
+            }
+        }
+    }
+}
+
+/// A bed is unmapped and its content elsewhere: its handle goes.
+fn part_with(mapper: &mut Mapper, at: Address, content: Content) {
+    let held = mapper.chain_holding_mut(at.0).and_then(|chain| chain.set_content(at, content));
+    if let Some(Content::Handle(handle)) = held {
+        mapper.settle(handle, false);
+    }
+}
+
+/// Writes down whether what fell asleep was put out because memory was short.
+fn note_evicted(mapper: &mut Mapper, beds: &[Bed], evicted: bool) {
+    for bed in beds {
+        if let Some(chain) = mapper.chain_holding_mut(bed.at.0) {
+            chain.evicted = evicted;
+        }
+    }
+    if evicted && !beds.is_empty() {
+        mapper.counts.evictions += 1;
+        mapper.counts.evicted_bytes += beds.iter().map(|bed| bed.bytes).sum::<u64>();
+    }
+}

@@ -1,7 +1,8 @@
 //! Proves the invariants that stand at the fields. Tests call it after each step; nothing else does.
 
+use crate::heap::Heap;
 use crate::heap::extents::Extent;
-use crate::heap::{Core, Heap};
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Content;
 use crate::mapper::slot::Slot;
@@ -23,10 +24,10 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
     check_physical(mapper)?;
     mapper.captures.check()?;
     for heap in heaps {
-        let core = heap.core.lock();
-        core.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;
-        check_cover(mapper, heap.index, &core).map_err(|broken| format!("heap {}: {broken}", heap.index))?;
-        if heap.live_bytes() != core.live_bytes() {
+        let inside = heap.inside.lock();
+        inside.check().map_err(|broken| format!("heap {}: {broken}", heap.index))?;
+        check_cover(mapper, heap.index, &inside).map_err(|broken| format!("heap {}: {broken}", heap.index))?;
+        if heap.live_bytes() != inside.live_bytes() {
             return Err(format!("heap {}: published live bytes are stale", heap.index));
         }
         let slots = mapper.chains.values().filter(|chain| chain.heap() == heap.index).flat_map(|chain| chain.slots());
@@ -44,10 +45,10 @@ pub(crate) fn check(mapper: &Mapper, heaps: &[&Heap]) -> Result<(), String> {
 
 /// Blocks, extents, pending blocks and freed ones that are held, of a heap, are disjoint and are exactly its
 /// current and sleeping slots.
-fn check_cover(mapper: &Mapper, heap: u32, core: &Core) -> Result<(), String> {
-    let mut runs: Vec<Extent> = core.blocks().chain(core.extents.iter()).collect();
-    runs.extend(core.pending.iter().map(|block| block.extent()));
-    runs.extend(core.holds.freed());
+fn check_cover(mapper: &Mapper, heap: u32, inside: &Inside) -> Result<(), String> {
+    let mut runs: Vec<Extent> = inside.blocks().chain(inside.extents.iter()).collect();
+    runs.extend(inside.pending.iter().map(|block| block.extent()));
+    runs.extend(inside.holds.freed());
     runs.sort_unstable_by_key(|run| run.start);
     if let Some(pair) = runs.windows(2).find(|pair| pair[0].end() > pair[1].start) {
         return Err(format!("{:?} and {:?} overlap", pair[0], pair[1]));

@@ -193,11 +193,11 @@ impl Engine {
     #[cold]
     pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
         let serial = request.stream.serial;
-        if !heap.core.lock().belongs_to(serial) {
+        if !heap.inside.lock().belongs_to(serial) {
             return Error::UnknownStream { serial };
         }
         let mapper = self.mapper.lock();
-        let arena = heap.core.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
+        let arena = heap.inside.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
         match mapper.arenas.get(arena) {
             Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
             Ok(arena) => Error::Asleep { what: arena.title() },
@@ -265,7 +265,7 @@ impl Engine {
 
     /// The live block that holds `address`.
     pub(crate) fn block_holding(&self, address: Address) -> Option<Extent> {
-        self.heap_of(address).ok()?.core.lock().block_at(address.0)
+        self.heap_of(address).ok()?.inside.lock().block_at(address.0)
     }
 
     /// Refuses a part that does not lie in one live block.
@@ -280,7 +280,7 @@ impl Engine {
     /// Whether the stream's device has rights on the heap's memory.
     pub(crate) fn may_use(&self, heap: &Heap, address: Address, clock: &Clock) -> Result<()> {
         let device = clock.raw().device;
-        let given = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone()).unwrap_or_default();
+        let given = heap.inside.lock().tenant.as_ref().map(|tenant| tenant.grants.clone()).unwrap_or_default();
         let names = |grants: &[Grant]| grants.iter().any(|grant| grant.device == device);
         let asked = || {
             let mapper = self.mapper.lock();
@@ -297,7 +297,7 @@ impl Engine {
                 "it lies in a view: drop the view, and name the blocks behind it".into()
             }
             None => "the pool never gave it out; free it where it was allocated".into(),
-            Some(heap) => match heap.core.lock().block_at(address.0) {
+            Some(heap) => match heap.inside.lock().block_at(address.0) {
                 Some(block) => {
                     format!("it lies inside the block at {:#x}; name the block's first address", block.start)
                 }
@@ -356,12 +356,12 @@ impl Engine {
             ..Stats::default()
         };
         for heap in &heaps {
-            let core = heap.core.lock();
-            stats.allocs += core.allocs();
-            stats.frees += core.frees();
-            stats.misses += core.misses;
-            stats.live_blocks += core.block_count() as u64;
-            stats.metadata_bytes += core.own_bytes();
+            let inside = heap.inside.lock();
+            stats.allocs += inside.allocs();
+            stats.frees += inside.frees();
+            stats.misses += inside.misses;
+            stats.live_blocks += inside.block_count() as u64;
+            stats.metadata_bytes += inside.own_bytes();
         }
         for (&device, budget) in &mapper.budgets {
             if let Some(holdings) = mapper.holdings(device, &heaps) {

@@ -172,8 +172,8 @@ impl Mapper {
 
 /// What may be put out of a heap.
 fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Candidate> {
-    let core = heap.core.lock();
-    let tenant = core.tenant.as_ref().filter(|tenant| tenant.key.exclusive && !mapper.serves_graph(&core));
+    let inside = heap.inside.lock();
+    let tenant = inside.tenant.as_ref().filter(|tenant| tenant.key.exclusive && !mapper.serves_graph(&inside));
     let Some(refuge) = tenant.and_then(|tenant| mapper.refuge_of(tenant.key.arena)) else { return Vec::new() };
     let place = match refuge {
         Backup::Host => Some(DeviceId::HOST),
@@ -183,7 +183,7 @@ fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Cand
     let candidate = |(address, bytes): (Address, u64)| {
         let end = address + bytes;
         let chain = mapper.chains.get(&address.0).filter(|chain| !chain.is_kept())?;
-        let held = core.held_in(address.0, end.0).is_some() || mapper.pins.touch(address.0, end.0);
+        let held = inside.held_in(address.0, end.0).is_some() || mapper.pins.touch(address.0, end.0);
         if held || mapper.is_asleep(Block { address, bytes }) {
             return None;
         }
@@ -197,7 +197,7 @@ fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Cand
         let used = chain.used.load(Ordering::Relaxed);
         (bytes > 0).then(|| Candidate { used, address, bytes, refuge: refuge.clone() })
     };
-    core.blocks().map(|block| (Address(block.start), bytes_of(block.units))).filter_map(candidate).collect()
+    inside.blocks().map(|block| (Address(block.start), bytes_of(block.units))).filter_map(candidate).collect()
 }
 
 /// Whether another block may still be put out where this is said of one.

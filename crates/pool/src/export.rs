@@ -74,7 +74,7 @@ impl Pool {
     /// [`Error::UnknownArena`].
     pub fn blocks_of(&self, arena: ArenaId) -> Result<Vec<Part>> {
         self.engine.mapper.lock().arenas.get(arena)?;
-        let blocks = self.engine.heaps_of(arena).flat_map(|heap| heap.core.lock().blocks().collect::<Vec<_>>());
+        let blocks = self.engine.heaps_of(arena).flat_map(|heap| heap.inside.lock().blocks().collect::<Vec<_>>());
         let mut parts: Vec<Part> =
             blocks.map(|block| Part { address: Address(block.start), bytes: block.bytes() }).collect();
         parts.sort_unstable_by_key(|part| part.address);
@@ -142,7 +142,7 @@ impl Drop for Export {
         self.handles.clear();
         for &(heap, start) in &self.held {
             if let Some(heap) = self.engine().registry.heap(heap) {
-                heap.core.lock().let_go(start, &[]);
+                heap.inside.lock().let_go(start, &[]);
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::heap::Core;
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::miss::job::{Job, Waits};
 use crate::pool::Pool;
@@ -168,7 +168,7 @@ impl Engine {
         }
         mapper.captures.open(capture);
         mapper.captures.hush(mapper.clocks.values());
-        self.each_diverted(serial, Core::close);
+        self.each_diverted(serial, Inside::close);
     }
 
     /// The application ends the stream's capture; another thread may have seen that the driver has.
@@ -184,18 +184,18 @@ impl Engine {
         let ended = mapper.captures.end(serial).ok_or(Error::NotCapturing { serial })?;
         mapper.captures.hush(mapper.clocks.values().chain([&ended.clock]));
         if mapper.arenas.get(ArenaId::DEFAULT).is_ok_and(|arena| arena.wakefulness == Wakefulness::Awake) {
-            self.each_diverted(serial, Core::reopen);
+            self.each_diverted(serial, Inside::reopen);
         }
         Ok(ended)
     }
 
     /// Does something to the heaps that serve the stream's requests that name no arena.
-    fn each_diverted(&self, serial: u32, change: impl Fn(&mut Core)) {
+    fn each_diverted(&self, serial: u32, change: impl Fn(&mut Inside)) {
         for heap in self.registry.heaps() {
-            let mut core = heap.core.lock();
+            let mut inside = heap.inside.lock();
             let of_stream = |key: &crate::heap::HeapKey| key.serial == serial && key.arena.is_default();
-            if core.tenant.as_ref().is_some_and(|tenant| of_stream(&tenant.key)) {
-                change(&mut core);
+            if inside.tenant.as_ref().is_some_and(|tenant| of_stream(&tenant.key)) {
+                change(&mut inside);
             }
         }
     }
@@ -208,12 +208,12 @@ impl Engine {
         }
         for heap in self.heaps_of(arena) {
             let users = self.grantees(mapper, &[heap.index]);
-            let mut core = heap.core.lock();
-            let Some(tenant) = core.tenant.clone() else { continue };
+            let mut inside = heap.inside.lock();
+            let Some(tenant) = inside.tenant.clone() else { continue };
             let replays =
                 |clock: &&Arc<Clock>| clock.serial() != tenant.key.serial && users.contains(&clock.raw().device);
             let clocks: Vec<Arc<Clock>> = mapper.clocks.values().filter(replays).cloned().collect();
-            core.free_again(&clocks);
+            inside.free_again(&clocks);
         }
         Ok(())
     }
@@ -225,12 +225,12 @@ impl Engine {
         if named.wakefulness == Wakefulness::Moving {
             return Err(Error::Busy { what });
         }
-        let blocks: usize = self.heaps_of(arena).map(|heap| heap.core.lock().block_count()).sum();
+        let blocks: usize = self.heaps_of(arena).map(|heap| heap.inside.lock().block_count()).sum();
         let graphs = mapper.captures.graphs(arena);
         let why = match (blocks, graphs) {
             _ if arena.is_default() => "it serves the requests that name none".into(),
             (0, 0) if self.has_buffers(&mapper, arena) => "growable buffers are in it: drop them first".into(),
-            (0, 0) if self.heaps_of(arena).any(|heap| heap.core.lock().holds.freed().next().is_some()) => {
+            (0, 0) if self.heaps_of(arena).any(|heap| heap.inside.lock().holds.freed().next().is_some()) => {
                 "leases or views hold what was freed in it: end them first".into()
             }
             (0, 0) => {
@@ -247,7 +247,7 @@ impl Engine {
     /// Whether growable buffers are in an arena that can still grow.
     fn has_buffers(&self, mapper: &Mapper, arena: ArenaId) -> bool {
         self.heaps_of(arena).any(|heap| {
-            let serial = heap.core.lock().tenant.as_ref().map_or(0, |tenant| tenant.key.serial);
+            let serial = heap.inside.lock().tenant.as_ref().map_or(0, |tenant| tenant.key.serial);
             mapper.chains.values().any(|chain| chain.heap() == heap.index && chain.is_kept_for(serial))
         })
     }

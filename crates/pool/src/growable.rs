@@ -2,7 +2,8 @@
 //! copies and never moves; what is backed is live blocks of the buffer's heap, one a handle.
 
 use crate::error::{Error, Result};
-use crate::heap::{Core, Heap};
+use crate::heap::Heap;
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::chain::Gap;
 use crate::miss::job::Job;
@@ -78,7 +79,7 @@ impl Pool {
             return Err(Error::BeyondMax { offset_bytes: 0, bytes: request.bytes, max_bytes });
         }
         let mut mapper = engine.mapper.lock();
-        if !heap.core.lock().serves(request.stream.serial) {
+        if !heap.inside.lock().serves(request.stream.serial) {
             drop(mapper);
             return Err(engine.refuse(heap, request));
         }
@@ -139,16 +140,16 @@ impl Growable {
         let heap = self.heap()?;
         let lacking_bytes = {
             let mapper = engine.mapper.lock();
-            portion.lack(&mapper, &heap.core.lock())?.bytes()
+            portion.lack(&mapper, &heap.inside.lock())?.bytes()
         };
         if lacking_bytes == 0 {
             return Ok(());
         }
         let serial = self.stream.serial;
-        let mut core = heap.core.lock();
-        let tenant = core.tenant.clone().filter(|_| core.belongs_to(serial));
-        core.misses += 1;
-        drop(core);
+        let mut inside = heap.inside.lock();
+        let tenant = inside.tenant.clone().filter(|_| inside.belongs_to(serial));
+        inside.misses += 1;
+        drop(inside);
         let tenant = tenant.ok_or(Error::UnknownStream { serial })?;
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);
         self.pool.serve(|| Job { portion: Some(portion), ..plain() }).map(drop)
@@ -208,8 +209,8 @@ impl Growable {
         let portion = self.portion(offset_bytes, bytes)?;
         let heap = self.heap()?;
         let mapper = self.pool.engine.mapper.lock();
-        let core = heap.core.lock();
-        self.covered(&portion, &blocks_in(&portion, &mapper, &core))?;
+        let inside = heap.inside.lock();
+        self.covered(&portion, &blocks_in(&portion, &mapper, &inside))?;
         let slots = mapper.chains.get(&portion.chain).into_iter().flat_map(|chain| portion.slots(chain));
         let mappings = slots.filter_map(|slot| slot.current());
         let segments: Vec<Segment> =
@@ -232,12 +233,12 @@ impl Growable {
         let heap = self.heap()?;
         engine.may_use(heap, Address(portion.start), &clock)?;
         let mapper = engine.mapper.lock();
-        let mut core = heap.core.lock();
-        let blocks = blocks_in(&portion, &mapper, &core);
+        let mut inside = heap.inside.lock();
+        let blocks = blocks_in(&portion, &mapper, &inside);
         self.covered(&portion, &blocks)?;
         if stream.serial != self.stream.serial {
             for block in blocks {
-                core.add_use(block.start, &clock);
+                inside.add_use(block.start, &clock);
             }
         }
         Ok(())
@@ -271,7 +272,7 @@ impl Growable {
     fn blocks(&self, portion: &Portion) -> Result<Vec<Gap>> {
         let heap = self.heap()?;
         let mapper = self.pool.engine.mapper.lock();
-        Ok(blocks_in(portion, &mapper, &heap.core.lock()))
+        Ok(blocks_in(portion, &mapper, &heap.inside.lock()))
     }
 
     /// Whether these blocks, in address order, are all of the portion.
@@ -302,9 +303,9 @@ impl Drop for Growable {
     }
 }
 
-fn blocks_in(portion: &Portion, mapper: &Mapper, core: &Core) -> Vec<Gap> {
+fn blocks_in(portion: &Portion, mapper: &Mapper, inside: &Inside) -> Vec<Gap> {
     let slots = mapper.chains.get(&portion.chain).into_iter().flat_map(|chain| portion.slots(chain));
-    let live = slots.filter(|slot| core.has_block(slot.at().0));
+    let live = slots.filter(|slot| inside.has_block(slot.at().0));
     live.map(|slot| Gap { start: slot.at().0, bytes: slot.bytes() }).collect()
 }
 

@@ -20,8 +20,7 @@ pub(crate) mod taken;
 pub(crate) mod tenant;
 
 use crate::clock::Clock;
-use crate::heap::inside::Freed;
-pub(crate) use crate::heap::inside::Inside as Core;
+use crate::heap::inside::{Freed, Inside};
 use crate::heap::latch::{Latch, LatchGuard};
 pub(crate) use crate::heap::pending::Pending;
 pub(crate) use crate::heap::tenant::{HeapKey, Tenant};
@@ -34,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(128))]
 pub(crate) struct Heap {
     pub(crate) index: u32,
-    pub(crate) core: Door,
+    pub(crate) inside: Door,
     /// Units in live blocks, for readers without the lock.
     live_units: AtomicU64,
     /// The highest `live_units` since it was last asked for.
@@ -47,14 +46,14 @@ pub(crate) struct Heap {
 
 /// The lock, with what it protects.
 #[derive(Debug, Default)]
-pub(crate) struct Door(Latch<Core>);
+pub(crate) struct Door(Latch<Inside>);
 
 impl Door {
     /// Takes the lock; nothing is promised inside.
-    pub(crate) fn lock(&self) -> LatchGuard<'_, Core> {
-        let mut core = self.0.lock();
-        core.settle();
-        core
+    pub(crate) fn lock(&self) -> LatchGuard<'_, Inside> {
+        let mut inside = self.0.lock();
+        inside.settle();
+        inside
     }
 }
 
@@ -62,7 +61,7 @@ impl Heap {
     pub(crate) fn new(index: u32) -> Self {
         Self {
             index,
-            core: Door::default(),
+            inside: Door::default(),
             live_units: AtomicU64::new(0),
             live_peak_units: AtomicU64::new(0),
             asleep_bytes: AtomicU64::new(0),
@@ -109,25 +108,25 @@ impl Heap {
     /// A block for the stream with this serial from the free bytes, if it is served here and some extent has them.
     #[inline(always)]
     pub(crate) fn hit(&self, serial: u32, units: u32) -> Option<u64> {
-        let mut core = self.core.0.lock();
-        if !core.serves(serial) {
+        let mut inside = self.inside.0.lock();
+        if !inside.serves(serial) {
             return None;
         }
-        let address = core.give(units)?;
+        let address = inside.give(units)?;
         self.add_live(units);
         Some(address)
     }
 
     /// Takes a block from the free bytes, if some extent has them.
-    pub(crate) fn take(&self, core: &mut Core, units: u32, alignment_bytes: u64) -> Option<u64> {
-        let address = core.give_aligned(units, alignment_bytes)?;
+    pub(crate) fn take(&self, inside: &mut Inside, units: u32, alignment_bytes: u64) -> Option<u64> {
+        let address = inside.give_aligned(units, alignment_bytes)?;
         self.add_live(units);
         Some(address)
     }
 
     /// Enters a block whose bytes are no free ones.
-    pub(crate) fn enter(&self, core: &mut Core, address: u64, units: u32) {
-        core.enter(address, units);
+    pub(crate) fn enter(&self, inside: &mut Inside, address: u64, units: u32) {
+        inside.enter(address, units);
         self.add_live(units);
     }
 
@@ -150,16 +149,16 @@ impl Heap {
     /// for a tick.
     #[inline(always)]
     pub(crate) fn free_own(&self, address: u64) -> Option<bool> {
-        let mut core = self.core.0.lock();
-        let freed = core.free_own(address);
+        let mut inside = self.inside.0.lock();
+        let freed = inside.free_own(address);
         self.note_free(freed)
     }
 
     /// Frees the block at `address`, used last on the heap's stream and perhaps on `also`; answers as
     /// [`Heap::free_own`] does.
     pub(crate) fn free(&self, address: u64, also: Option<Arc<Clock>>) -> Option<bool> {
-        let mut core = self.core.lock();
-        let freed = core.free(address, also);
+        let mut inside = self.inside.lock();
+        let freed = inside.free(address, also);
         self.note_free(freed)
     }
 

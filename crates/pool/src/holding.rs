@@ -23,13 +23,13 @@ impl<'a> Holding<'a> {
     /// Holds the live block that an address lies in, if it has its memory.
     pub(crate) fn hold(&mut self, mapper: &Mapper, address: Address) -> Result<Extent> {
         let heap = self.engine.heap_of(address)?;
-        let mut core = heap.core.lock();
-        let (Some(extent), Some(tenant)) = (core.block_at(address.0), core.tenant.clone()) else {
-            drop(core);
+        let mut inside = heap.inside.lock();
+        let (Some(extent), Some(tenant)) = (inside.block_at(address.0), inside.tenant.clone()) else {
+            drop(inside);
             return Err(self.engine.unknown(address));
         };
         demand_awake(mapper, &tenant, Block { address: Address(extent.start), bytes: extent.bytes() })?;
-        core.hold(extent.start);
+        inside.hold(extent.start);
         self.held.push((heap.index, extent.start));
         Ok(extent)
     }
@@ -60,7 +60,7 @@ impl Drop for Holding<'_> {
     fn drop(&mut self) {
         for &(heap, start) in &self.held {
             if let Some(heap) = self.engine.registry.heap(heap) {
-                heap.core.lock().let_go(start, &[]);
+                heap.inside.lock().let_go(start, &[]);
             }
         }
     }

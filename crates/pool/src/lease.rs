@@ -67,14 +67,14 @@ impl Pool {
         // What suspends and moves memory has this lock, so it sees the lease, or the lease sees it.
         let mapper = engine.mapper.lock();
         let heap = engine.heap_of(address)?;
-        let mut core = heap.core.lock();
-        let (Some(units), Some(tenant)) = (core.units_at(address.0), core.tenant.clone()) else {
-            drop(core);
+        let mut inside = heap.inside.lock();
+        let (Some(units), Some(tenant)) = (inside.units_at(address.0), inside.tenant.clone()) else {
+            drop(inside);
             return Err(engine.unknown(address));
         };
         let block = Block { address, bytes: bytes_of(units) };
         demand(&mapper, &tenant, block)?;
-        core.hold(address.0);
+        inside.hold(address.0);
         let used = engine.note_use(&mapper, address);
         Ok(Lease { engine: self.engine.clone(), heap: heap.index, units, address, clocks: Vec::new(), used })
     }
@@ -122,7 +122,7 @@ impl Drop for Lease {
         let engine = &*self.engine;
         self.used.store(engine.next_use(), Ordering::Relaxed);
         let Some(heap) = engine.registry.heap(self.heap) else { return };
-        let freed = heap.core.lock().let_go(self.address.0, &self.clocks);
+        let freed = heap.inside.lock().let_go(self.address.0, &self.clocks);
         if freed {
             engine.tick(heap);
         }

@@ -1,15 +1,15 @@
 //! The pool: alloc and free over stitched memory, in stream order, without external fragmentation.
 //!
-//! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom
-//! up: `unit`, `scan`, `row`, `group`, `extents`, `stretch`, `live` and `free_log` are plain data; `inside` ties them
-//! together, and a `heap` puts that behind a `latch`; `clock` and `order` know the streams; `chain`, `space` and
-//! `budget` are what the `mapper` keeps; `candidate`, `planner` and `stitch` serve a miss; `engine` ties them
-//! together and `pool` is the face.
+//! It knows no CUDA: all it asks for goes through the owners of `stitchpool-chunks`. From the bottom up:
+//! - `heap`: what a hit touches. Inside a heap its free `extents`, its `live` blocks and its log of frees are plain
+//!   data; `inside` ties them together, behind a `latch`. `clock` and `order` know the streams.
+//! - `mapper`: what stands behind the heaps, under one lock: `chain`s of `slot`s, addresses (`space`), budgets, backups.
+//! - `miss`: how a request is served that found no free extent: a `job`, its `plan`, the `stitch`, the last resorts.
+//! - `operation`: what is done to memory that stays at its address. A `scope` says to which; an operation takes it for
+//!   itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who sleeps.
+//!   Content on its way out is `freight`, put on a `rack` of trays; a `sleeper` gets an `incoming` handle and has `risen`.
 //!
-//! What is done to memory that stays at its address: a `scope` says to which, an `operation` takes it for
-//! itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who
-//! sleeps. Content on its way out is `freight`, put on a `rack` of `tray`s, which `stowage` deals out, or on `disk`;
-//! it waits in a `backup`. A `sleeper` gets an `incoming` handle and has `risen`.
+//! `engine` is what all of them share, and `pool` is the face.
 #![deny(unsafe_code)]
 
 mod arena;

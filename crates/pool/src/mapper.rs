@@ -17,7 +17,8 @@ use crate::arena::{ArenaId, Arenas};
 use crate::capture::Captures;
 use crate::clock::{Clock, Fence};
 use crate::error::Error as PoolError;
-use crate::heap::{Core, Heap};
+use crate::heap::Heap;
+use crate::heap::inside::Inside;
 use crate::mapper::backup::{Backup, Content};
 use crate::mapper::budget::Budget;
 use crate::mapper::chain::{Chain, Held};
@@ -83,8 +84,8 @@ pub(crate) struct MapperCounts {
 
 impl Mapper {
     /// Whether a heap's free memory is a graph's, which uses it whenever it is replayed.
-    pub(crate) fn serves_graph(&self, core: &Core) -> bool {
-        core.tenant.as_ref().is_some_and(|tenant| self.captures.is_graph(tenant.key.arena))
+    pub(crate) fn serves_graph(&self, inside: &Inside) -> bool {
+        inside.tenant.as_ref().is_some_and(|tenant| self.captures.is_graph(tenant.key.arena))
     }
 
     /// The chain that holds `address`.

@@ -59,13 +59,13 @@ impl Engine {
         let _entered = span.enter();
         let mut mapper = self.mapper.lock();
         let serial = job.tenant.key.serial;
-        if !job.heap.core.lock().serves(serial) {
+        if !job.heap.inside.lock().serves(serial) {
             let what = mapper.arenas.get(job.tenant.key.arena)?.title();
-            let gone = !job.heap.core.lock().belongs_to(serial);
+            let gone = !job.heap.inside.lock().belongs_to(serial);
             return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
         }
         // Rights may have been set since the request came.
-        if let Some(tenant) = job.heap.core.lock().tenant.clone() {
+        if let Some(tenant) = job.heap.inside.lock().tenant.clone() {
             job.tenant = tenant;
         }
         self.restrain(&mut mapper, &mut job);
@@ -161,7 +161,7 @@ impl Engine {
     /// Tells the budgets whether a miss has moved handles.
     fn note_moves(&self, mapper: &mut Mapper, job: &Job<'_>, plan: &Plan) {
         let moved = plan.steps.iter().any(|step| matches!(step, Step::Steal(_)));
-        let allocs = self.registry.heaps().map(|heap| heap.core.lock().allocs()).sum();
+        let allocs = self.registry.heaps().map(|heap| heap.inside.lock().allocs()).sum();
         for device in job.tenant.key.placement.devices() {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.slack.note(allocs, budget.live_peak_bytes(), moved);
@@ -179,11 +179,11 @@ impl Engine {
             let mut live_bytes = heap.awake_bytes();
             let rise_bytes = peak_bytes - live_bytes;
             let placement = {
-                let core = heap.core.lock();
-                let Some(tenant) = &core.tenant else { continue };
+                let inside = heap.inside.lock();
+                let Some(tenant) = &inside.tenant else { continue };
                 // A graph uses all of its arena, whatever is free there for the next one.
-                if mapper.serves_graph(&core) {
-                    live_bytes += core.extents.free_units() * UNIT_BYTES;
+                if mapper.serves_graph(&inside) {
+                    live_bytes += inside.extents.free_units() * UNIT_BYTES;
                 }
                 tenant.key.placement.clone()
             };

@@ -51,8 +51,8 @@ impl Engine {
     }
 
     fn arena_of(&self, segment: &Segment) -> Option<ArenaId> {
-        let core = self.heap_of(segment.at).ok()?.core.lock();
-        core.tenant.as_ref().map(|tenant| tenant.key.arena)
+        let inside = self.heap_of(segment.at).ok()?.inside.lock();
+        inside.tenant.as_ref().map(|tenant| tenant.key.arena)
     }
 }
 

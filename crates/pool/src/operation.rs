@@ -21,7 +21,8 @@ pub(crate) mod wake;
 use crate::arena::{ArenaId, Wakefulness};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::heap::{Core, Heap};
+use crate::heap::Heap;
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::slot::Slot;
 use crate::operation::bed::slots_of;
@@ -62,11 +63,11 @@ impl Engine {
             mapper.arenas.get_mut(arena)?.wakefulness = Wakefulness::Moving;
         }
         ground.heaps.retain(|&index| {
-            let core = self.registry.heap(index).map(|heap| heap.core.lock());
-            let Some(mut core) = core else { return false };
-            let concerned = core.tenant.as_ref().is_some_and(|tenant| ground.arenas.contains(&tenant.key.arena));
+            let inside = self.registry.heap(index).map(|heap| heap.inside.lock());
+            let Some(mut inside) = inside else { return false };
+            let concerned = inside.tenant.as_ref().is_some_and(|tenant| ground.arenas.contains(&tenant.key.arena));
             if concerned {
-                core.close();
+                inside.close();
             }
             concerned
         });
@@ -81,9 +82,9 @@ impl Engine {
             let stuck = self.sleeping_bytes(&mapper, arena) > asleep_bytes;
             let now = to.unwrap_or(if stuck { Wakefulness::Asleep } else { was });
             if now == Wakefulness::Awake {
-                let of_arena = |core: &Core| core.tenant.as_ref().is_some_and(|tenant| tenant.key.arena == arena);
-                let heaps = self.heaps_on(ground).filter(|heap| of_arena(&heap.core.lock()));
-                heaps.for_each(|heap| heap.core.lock().reopen());
+                let of_arena = |inside: &Inside| inside.tenant.as_ref().is_some_and(|tenant| tenant.key.arena == arena);
+                let heaps = self.heaps_on(ground).filter(|heap| of_arena(&heap.inside.lock()));
+                heaps.for_each(|heap| heap.inside.lock().reopen());
             }
             if let Ok(arena) = mapper.arenas.get_mut(arena) {
                 arena.wakefulness = now;
@@ -100,7 +101,7 @@ impl Engine {
 
     /// Refuses to take memory from blocks that leases or views hold.
     pub(crate) fn refuse_held(&self, ground: &Ground) -> Result<()> {
-        let held = |heap: &Heap| heap.core.lock().held_in(ground.span.start, ground.span.end);
+        let held = |heap: &Heap| heap.inside.lock().held_in(ground.span.start, ground.span.end);
         let held = self.heaps_on(ground).find_map(held);
         held.map_or(Ok(()), |(address, holders)| Err(Error::Held { address, holders }))
     }
@@ -145,7 +146,7 @@ impl Engine {
         users.iter().try_for_each(|&device| synchronize(&self.origin, device))?;
         mapper.poll_clocks();
         for heap in self.registry.heaps() {
-            heap.core.lock().reap();
+            heap.inside.lock().reap();
         }
         mapper.retire_stale(usize::MAX)?;
         mapper.end_doubt()?;

@@ -153,18 +153,18 @@ impl Pool {
     /// A block from this heap; `None`: it serves no request of the stream now.
     fn alloc_in(&self, heap: &Heap, units: u32, request: &Request) -> Option<Result<Block>> {
         let alignment_bytes = request.alignment_bytes.max(UNIT_BYTES);
-        let mut core = heap.core.lock();
-        if !core.serves(request.stream.serial) {
+        let mut inside = heap.inside.lock();
+        if !inside.serves(request.stream.serial) {
             return None;
         }
         if !request.exclusive
-            && let Some(address) = heap.take(&mut core, units, alignment_bytes)
+            && let Some(address) = heap.take(&mut inside, units, alignment_bytes)
         {
             return Some(Ok(block(address, units)));
         }
-        core.misses += 1;
-        let tenant = core.tenant.clone()?;
-        drop(core);
+        inside.misses += 1;
+        let tenant = inside.tenant.clone()?;
+        drop(inside);
         Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))
     }
 
@@ -224,7 +224,7 @@ impl Pool {
     pub fn free_on(&self, address: Address, stream: StreamId) -> Result<()> {
         let clock = self.engine.registry.clock(stream.serial, stream.home)?;
         let heap = self.engine.heap_of(address)?;
-        let own = heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
+        let own = heap.inside.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
         if own {
             return self.engine.free(address, None);
         }
@@ -241,10 +241,10 @@ impl Pool {
         let clock = self.engine.registry.clock(stream.serial, stream.home)?;
         let heap = self.engine.heap_of(address)?;
         self.engine.may_use(heap, address, &clock)?;
-        let mut core = heap.core.lock();
-        let own = core.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
-        let known = if own { core.has_block(address.0) } else { core.add_use(address.0, &clock) };
-        drop(core);
+        let mut inside = heap.inside.lock();
+        let own = inside.tenant.as_ref().is_some_and(|tenant| tenant.key.serial == stream.serial);
+        let known = if own { inside.has_block(address.0) } else { inside.add_use(address.0, &clock) };
+        drop(inside);
         if known { Ok(()) } else { Err(self.engine.unknown(address)) }
     }
 

@@ -24,8 +24,8 @@ impl Pool {
         let mapper = self.engine().mapper.lock();
         let heaps: Vec<&Heap> = self.engine().registry.heaps().collect();
         let stream = |heap: u32| {
-            let core = heaps.get(heap as usize)?.core.lock();
-            core.tenant.as_ref().map(|tenant| tenant.clock.raw())
+            let inside = heaps.get(heap as usize)?.inside.lock();
+            inside.tenant.as_ref().map(|tenant| tenant.clock.raw())
         };
         let mut ranges: Vec<Range> = Vec::new();
         let mut last_heap = None;

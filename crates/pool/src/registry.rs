@@ -81,16 +81,16 @@ impl Registry {
         if let Some(&index) = roll.by_key.get(&tenant.key) {
             return Ok(index);
         }
-        let idle = self.heaps().find(|heap| heap.core.lock().is_vacant());
+        let idle = self.heaps().find(|heap| heap.inside.lock().is_vacant());
         let heap = match idle {
             Some(heap) => heap,
             None => self.build()?,
         };
         roll.by_key.insert(tenant.key.clone(), heap.index);
-        let mut core = heap.core.lock();
-        core.move_in(tenant);
+        let mut inside = heap.inside.lock();
+        inside.move_in(tenant);
         if !open {
-            core.close();
+            inside.close();
         }
         Ok(heap.index)
     }
@@ -126,9 +126,9 @@ impl Registry {
         let mut roll = self.roll.write();
         roll.by_key.retain(|key, _| !gone(key));
         for heap in self.heaps() {
-            let mut core = heap.core.lock();
-            if core.tenant.as_ref().is_some_and(|tenant| gone(&tenant.key)) {
-                core.retire();
+            let mut inside = heap.inside.lock();
+            if inside.tenant.as_ref().is_some_and(|tenant| gone(&tenant.key)) {
+                inside.retire();
             }
         }
     }
@@ -141,9 +141,9 @@ impl Registry {
 
     /// The clock of a stream whose home is `home`, if it is registered and not retired.
     pub(crate) fn clock(&self, serial: u32, home: u32) -> Result<Arc<Clock>> {
-        let core = self.heap(home & !ASKED).map(|heap| heap.core.lock());
-        let core = core.filter(|core| core.belongs_to(serial));
-        let tenant = core.as_ref().and_then(|core| core.tenant.as_ref());
+        let inside = self.heap(home & !ASKED).map(|heap| heap.inside.lock());
+        let inside = inside.filter(|inside| inside.belongs_to(serial));
+        let tenant = inside.as_ref().and_then(|inside| inside.tenant.as_ref());
         tenant.map(|tenant| tenant.clock.clone()).ok_or(Error::UnknownStream { serial })
     }
 }

@@ -125,17 +125,17 @@ impl Engine {
     /// Where memory of an arena may lie, now or later. Of a block it is known where it lies.
     fn places_of(&self, mapper: &Mapper, of: Scope) -> Vec<DeviceId> {
         let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
-        let tenants = heaps.filter_map(|heap| heap.core.lock().tenant.clone());
+        let tenants = heaps.filter_map(|heap| heap.inside.lock().tenant.clone());
         tenants.flat_map(|tenant| tenant.key.placement.devices()).collect()
     }
 
     /// The live, exclusive block at `address`, or `bytes` from there on.
     fn span_of(&self, mapper: &Mapper, address: Address, bytes: Option<u64>) -> Result<Span> {
         let heap = self.heap_of(address)?;
-        let core = heap.core.lock();
-        let extent = core.block_at(address.0).filter(|extent| bytes.is_some() || extent.start == address.0);
-        let (Some(extent), Some(tenant)) = (extent, core.tenant.clone()) else {
-            drop(core);
+        let inside = heap.inside.lock();
+        let extent = inside.block_at(address.0).filter(|extent| bytes.is_some() || extent.start == address.0);
+        let (Some(extent), Some(tenant)) = (extent, inside.tenant.clone()) else {
+            drop(inside);
             return Err(self.unknown(address));
         };
         let block = Block { address: Address(extent.start), bytes: extent.bytes() };
@@ -159,7 +159,7 @@ impl Engine {
         let end = end.ok_or(Error::OutOfRange { address: start, bytes, end: chain.end() })?;
         whole_granules("offset", start.bytes_from(chain.at()), mapper.granule_bytes())?;
         whole_granules("part", bytes, mapper.granule_bytes())?;
-        let tenant = self.heap_of(start)?.core.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
+        let tenant = self.heap_of(start)?.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
         demand_open(mapper, &tenant)?;
         demand_whole(mapper, start, bytes)?;
         let asleep = mapper.slots_over(start, end).any(|slot| matches!(slot, Slot::Asleep { .. }));
@@ -176,7 +176,7 @@ impl Engine {
             let lowered: Vec<DeviceId> = run.lowered(grants).collect();
             let heap = self.registry.heap(run.heap).filter(|_| !lowered.is_empty());
             devices.extend(lowered);
-            let held = heap.and_then(|heap| heap.core.lock().held_in(run.start.0, run.end.0));
+            let held = heap.and_then(|heap| heap.inside.lock().held_in(run.start.0, run.end.0));
             if let Some((address, holders)) = held {
                 return Err(Error::Held { address, holders });
             }
@@ -194,7 +194,7 @@ impl Engine {
             let arena = mapper.arenas.get_mut(id)?;
             arena.grants = over(&arena.grants, grants);
             for heap in self.heaps_of(id) {
-                if let Some(tenant) = &mut heap.core.lock().tenant {
+                if let Some(tenant) = &mut heap.inside.lock().tenant {
                     tenant.grants = positive(&over(&tenant.grants, grants));
                 }
             }
@@ -223,7 +223,7 @@ fn arenas_of(mapper: &Mapper, of: Scope) -> Vec<ArenaId> {
 
 /// All chains of a heap.
 fn spans_in(mapper: &Mapper, heap: &Heap) -> Vec<Span> {
-    let Some(tenant) = heap.core.lock().tenant.clone() else { return Vec::new() };
+    let Some(tenant) = heap.inside.lock().tenant.clone() else { return Vec::new() };
     let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
     let span =
         |chain: &Chain| Span { chain: chain.at().0, start: chain.at(), end: chain.top(), given: tenant.grants.clone() };

@@ -53,7 +53,7 @@ impl Engine {
             Scope::Arena(arena) => vec![arena],
             Scope::Block(address) => {
                 let heap = self.heap_of(address)?;
-                let block = heap.core.lock().block_at(address.0).filter(|block| block.start == address.0);
+                let block = heap.inside.lock().block_at(address.0).filter(|block| block.start == address.0);
                 let block = block.ok_or_else(|| self.unknown(address))?;
                 return self.ground_of_range(mapper, address, block.bytes());
             }
@@ -69,8 +69,8 @@ impl Engine {
             }
         }
         let belongs = |heap: &&Heap| {
-            let core = heap.core.lock();
-            core.tenant.as_ref().is_some_and(|tenant| arenas.contains(&tenant.key.arena))
+            let inside = heap.inside.lock();
+            inside.tenant.as_ref().is_some_and(|tenant| arenas.contains(&tenant.key.arena))
         };
         let heaps = self.registry.heaps().filter(belongs).map(|heap| heap.index).collect();
         Ok(Ground { heaps, arenas, before: Vec::new(), span: 0..u64::MAX, title, evicts: false })
@@ -88,7 +88,7 @@ impl Engine {
         let heap = self.heap_of(address)?;
         let out_of_range = || Error::OutOfRange { address, bytes, end: address };
         let end = address.checked_add(bytes).filter(|_| bytes > 0).ok_or_else(out_of_range)?;
-        let is_exclusive = heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.exclusive);
+        let is_exclusive = heap.inside.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.exclusive);
         let chain = mapper.chain_holding(address.0).ok_or_else(|| self.unknown(address))?;
         let borders = [address, end].map(|border| {
             let slots = chain.slots();
@@ -104,7 +104,7 @@ impl Engine {
 
     /// The heaps of an arena.
     pub(crate) fn heaps_of(&self, arena: ArenaId) -> impl Iterator<Item = &Heap> {
-        let belongs = move |heap: &&Heap| heap.core.lock().tenant.as_ref().is_some_and(|it| it.key.arena == arena);
+        let belongs = move |heap: &&Heap| heap.inside.lock().tenant.as_ref().is_some_and(|it| it.key.arena == arena);
         self.registry.heaps().filter(belongs)
     }
 
@@ -126,8 +126,8 @@ impl Engine {
         let chains = mapper.chains.values().filter(|chain| heaps.contains(&chain.heap()));
         let mut users: Vec<DeviceId> = chains.flat_map(|chain| chain.rights.users()).collect();
         for heap in heaps.iter().filter_map(|&index| self.registry.heap(index)) {
-            let core = heap.core.lock();
-            users.extend(core.tenant.iter().flat_map(|tenant| tenant.grants.iter()).map(|grant| grant.device));
+            let inside = heap.inside.lock();
+            users.extend(inside.tenant.iter().flat_map(|tenant| tenant.grants.iter()).map(|grant| grant.device));
         }
         users.retain(|device| !device.is_host());
         distinct(users)

@@ -71,9 +71,9 @@ impl Survey {
         let slots = mapper.chains.values().flat_map(|chain| chain.slots().iter().map(move |slot| (chain, slot)));
         let mut survey = Self { slots: slots.map(SurveyedSlot::of).collect(), idle: idle(&mapper.stock) };
         for heap in heaps {
-            let core = heap.core.lock();
-            core.blocks().for_each(|block| survey.share(block, |slot, bytes| slot.live_bytes += bytes));
-            let pending = core.pending.iter().map(|block| block.extent());
+            let inside = heap.inside.lock();
+            inside.blocks().for_each(|block| survey.share(block, |slot, bytes| slot.live_bytes += bytes));
+            let pending = inside.pending.iter().map(|block| block.extent());
             pending.for_each(|block| survey.share(block, |slot, bytes| slot.pending_bytes += bytes));
         }
         survey

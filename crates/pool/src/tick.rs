@@ -23,7 +23,7 @@ impl Engine {
             return;
         }
         // Nothing is asked or given back on behalf of a stream that a capture keeps quiet.
-        if heap.core.lock().tenant.as_ref().is_some_and(|tenant| tenant.clock.is_quiet()) {
+        if heap.inside.lock().tenant.as_ref().is_some_and(|tenant| tenant.clock.is_quiet()) {
             return;
         }
         self.decay(now_us);
@@ -33,7 +33,7 @@ impl Engine {
         if let Err(error) = self.seal_and_poll(heap) {
             tracing::debug!(%error, heap = heap.index, "a tick was cut short");
         }
-        heap.core.lock().reap();
+        heap.inside.lock().reap();
         // What all threads share is touched only if there is something to do.
         if !self.littered.load(Ordering::Relaxed) {
             return;
@@ -81,10 +81,12 @@ impl Engine {
     fn seal_and_poll(&self, heap: &Heap) -> Result<(), Error> {
         let pause_us = self.settings.seal_pause_us();
         let fences: Vec<Fence> = {
-            let core = heap.core.lock();
-            let pending = core.pending.iter().flat_map(|block| block.fences.iter().cloned());
-            let own =
-                core.tenant.iter().map(|tenant| Fence { clock: tenant.clock.clone(), epoch: core.log.last_epoch() });
+            let inside = heap.inside.lock();
+            let pending = inside.pending.iter().flat_map(|block| block.fences.iter().cloned());
+            let own = inside
+                .tenant
+                .iter()
+                .map(|tenant| Fence { clock: tenant.clock.clone(), epoch: inside.log.last_epoch() });
             own.chain(pending).collect()
         };
         for fence in fences.iter().filter(|fence| !fence.is_passed()) {

@@ -68,10 +68,10 @@ impl Engine {
         let wanted = Wanted { device, kind: mapper.settings.kind, taker: None, pending: true };
         let mut uses = BTreeMap::new();
         for heap in self.registry.heaps() {
-            let core = heap.core.lock();
-            let found = candidates(mapper, &core, heap.index, &wanted);
+            let inside = heap.inside.lock();
+            let found = candidates(mapper, &inside, heap.index, &wanted);
             let slots: Vec<&Slot> = found.iter().filter_map(|candidate| mapper.slot_holding(candidate.at)).collect();
-            let fences = fences(&core, &slots).into_iter().flatten();
+            let fences = fences(&inside, &slots).into_iter().flatten();
             uses.extend(fences.map(|fence| ((fence.clock.serial(), fence.epoch), fence)));
         }
         uses.into_values().collect()
@@ -121,13 +121,13 @@ impl Mapper {
         let mut surplus_bytes = surplus_bytes;
         let mut taken: Vec<Candidate> = Vec::new();
         {
-            let mut core = heap.core.lock();
-            core.reap();
-            for candidate in candidates(self, &core, heap.index, &wanted).into_iter().rev() {
+            let mut inside = heap.inside.lock();
+            inside.reap();
+            for candidate in candidates(self, &inside, heap.index, &wanted).into_iter().rev() {
                 if surplus_bytes == 0 {
                     break;
                 }
-                if candidate.ready && core.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
+                if candidate.ready && inside.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
                     surplus_bytes = surplus_bytes.saturating_sub(candidate.bytes);
                     taken.push(candidate);
                 } else {
@@ -145,9 +145,9 @@ impl Mapper {
         {
             let standing = found.iter().filter_map(|candidate| Some((*candidate, self.slot_holding(candidate.at)?)));
             let (found, slots): (Vec<Candidate>, Vec<&Slot>) = standing.unzip();
-            let mut core = heap.core.lock();
-            for (candidate, fences) in found.iter().zip(fences(&core, &slots)) {
-                if fences.is_empty() && core.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
+            let mut inside = heap.inside.lock();
+            for (candidate, fences) in found.iter().zip(fences(&inside, &slots)) {
+                if fences.is_empty() && inside.extents.remove_range(candidate.at, units_of(candidate.bytes)) {
                     taken.push(*candidate);
                 }
             }
@@ -165,7 +165,7 @@ impl Mapper {
                 Ok(Some(handle)) => self.settle(handle, false),
                 Ok(None) => {}
                 Err(error) => {
-                    heap.core.lock().extents.insert(candidate.at, units_of(candidate.bytes));
+                    heap.inside.lock().extents.insert(candidate.at, units_of(candidate.bytes));
                     refusal = refusal.or(Some(error));
                 }
             }

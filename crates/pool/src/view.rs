@@ -148,7 +148,7 @@ impl Drop for View {
         mapper.leave(self.at, &clocks);
         for &(heap, start) in &self.held {
             if let Some(heap) = engine.registry.heap(heap) {
-                heap.core.lock().let_go(start, &clocks);
+                heap.inside.lock().let_go(start, &clocks);
             }
         }
         engine.set_watched(&mapper);

@@ -47,7 +47,7 @@ impl Inside {
         true
     }
 
-    /// Holds the block at `address`: freeing it takes effect only after [`Core::let_go`]. False: no such block.
+    /// Holds the block at `address`: freeing it takes effect only after [`Inside::let_go`]. False: no such block.
     pub(crate) fn hold(&mut self, address: u64) -> bool {
         let Some(units) = self.live.units_at(address) else { return false };
         self.uses.entry(address).or_default();

@@ -1,7 +1,8 @@
 //! Bytes on their way out of a heap: taken from free extents and pending blocks, and put back where they
 //! were if a plan is given up.
 
-use crate::heap::{Core, Pending};
+use crate::heap::Pending;
+use crate::heap::inside::Inside;
 use crate::unit::{bytes_of, units_of};
 
 /// Bytes taken out of a heap.
@@ -15,13 +16,13 @@ pub(crate) struct Taken {
 
 /// Takes `[start, +units)` out of free extents and pending blocks; `None`, and nothing done, if some
 /// of it is in neither.
-pub(crate) fn take(core: &mut Core, heap: u32, start: u64, units: u32) -> Option<Taken> {
+pub(crate) fn take(inside: &mut Inside, heap: u32, start: u64, units: u32) -> Option<Taken> {
     let end = start + bytes_of(units);
-    if core.extents.remove_range(start, units) {
+    if inside.extents.remove_range(start, units) {
         return Some(Taken { heap, start, units, pending: Vec::new() });
     }
     let mut pending: Vec<Pending> = Vec::new();
-    for block in &core.pending {
+    for block in &inside.pending {
         let (low, high) = (block.start.max(start), block.extent().end().min(end));
         if low < high {
             pending.push(Pending {
@@ -45,28 +46,28 @@ pub(crate) fn take(core: &mut Core, heap: u32, start: u64, units: u32) -> Option
         gaps.push((at, units_of(end - at)));
     }
     for (done, &(gap, gap_units)) in gaps.iter().enumerate() {
-        if !core.extents.remove_range(gap, gap_units) {
+        if !inside.extents.remove_range(gap, gap_units) {
             for &(gap, gap_units) in &gaps[..done] {
-                core.extents.insert(gap, gap_units);
+                inside.extents.insert(gap, gap_units);
             }
             return None;
         }
     }
-    core.take_from_pending(start, end);
+    inside.take_from_pending(start, end);
     Some(Taken { heap, start, units, pending })
 }
 
-pub(crate) fn put_back(core: &mut Core, taken: Taken) {
+pub(crate) fn put_back(inside: &mut Inside, taken: Taken) {
     let mut at = taken.start;
     let end = taken.start + bytes_of(taken.units);
     for block in taken.pending {
         if block.start > at {
-            core.extents.insert(at, units_of(block.start - at));
+            inside.extents.insert(at, units_of(block.start - at));
         }
         at = block.extent().end();
-        core.pending.push(block);
+        inside.pending.push(block);
     }
     if at < end {
-        core.extents.insert(at, units_of(end - at));
+        inside.extents.insert(at, units_of(end - at));
     }
 }

@@ -2,9 +2,9 @@
 //! other streams. Derived from the heap's extents when somebody asks; no hit keeps them up to date.
 
 use crate::clock::{Clock, Fence};
-use crate::heap::Core;
 use crate::heap::extents::Extent;
 use crate::heap::free_log::FreeLog;
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::slot::Slot;
 use crate::mutant::{Mutant, is_planted};
@@ -39,12 +39,12 @@ pub(crate) struct Wanted<'a> {
 /// Every candidate of a heap, in address order.
 ///
 /// Never one of a graph's arena, nor a pinned one: others than the pool's streams use them.
-pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wanted<'_>) -> Vec<Candidate> {
+pub(crate) fn candidates(mapper: &Mapper, inside: &Inside, heap: u32, wanted: &Wanted<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
-    if mapper.serves_graph(core) {
+    if mapper.serves_graph(inside) {
         return found;
     }
-    for run in free_runs(core, wanted.pending) {
+    for run in free_runs(inside, wanted.pending) {
         let Some(chain) = mapper.chain_holding(run.start) else { continue };
         let first = chain.first_slot_from(Address(run.start));
         for slot in chain.slots()[first..].iter().take_while(|slot| slot.end().0 <= run.end()) {
@@ -56,19 +56,19 @@ pub(crate) fn candidates(mapper: &Mapper, core: &Core, heap: u32, wanted: &Wante
                 continue;
             }
             let (at, bytes) = (mapping.at().0, mapping.bytes());
-            let pending = wanted.pending && core.pending.iter().any(|block| touches(block.extent(), at, at + bytes));
+            let pending = wanted.pending && inside.pending.iter().any(|block| touches(block.extent(), at, at + bytes));
             found.push(Candidate { heap, at, bytes, pending, ready: false });
         }
     }
-    mark_ready(mapper, core, wanted, &mut found);
+    mark_ready(mapper, inside, wanted, &mut found);
     found
 }
 
 /// Brings candidates of one heap into the order in which they should be taken, the best last: the one
 /// whose bytes were freed longest ago. What the log has forgotten is older than all it knows.
-pub(crate) fn sort_oldest_last(core: &Core, found: &mut Vec<Candidate>) {
+pub(crate) fn sort_oldest_last(inside: &Inside, found: &mut Vec<Candidate>) {
     let spans: Vec<Span> = found.iter().map(|candidate| (candidate.at, candidate.at + candidate.bytes)).collect();
-    let ages = last_frees(&core.log, 0, &spans);
+    let ages = last_frees(&inside.log, 0, &spans);
     let mut aged: Vec<(usize, Candidate)> =
         ages.iter().map(|freed| freed.map_or(usize::MAX, |(age, _)| age)).zip(found.drain(..)).collect();
     aged.sort_by_key(|&(age, _)| age);
@@ -112,18 +112,18 @@ fn follow(next: &mut [usize], from: usize) -> usize {
 
 /// For each slot, in address order, every point that work on its bytes may still be before: frees under
 /// this address, what earlier addresses brought along, and streams that pending blocks wait for.
-pub(crate) fn fences(core: &Core, slots: &[&Slot]) -> Vec<Vec<Fence>> {
-    let Some(tenant) = &core.tenant else { return vec![Vec::new(); slots.len()] };
+pub(crate) fn fences(inside: &Inside, slots: &[&Slot]) -> Vec<Vec<Fence>> {
+    let Some(tenant) = &inside.tenant else { return vec![Vec::new(); slots.len()] };
     let clock = &tenant.clock;
     let passed = clock.passed();
     let spans: Vec<Span> = slots.iter().map(|slot| (slot.at().0, slot.end().0)).collect();
     let own = |epoch| Fence { clock: clock.clone(), epoch };
-    let frees = last_frees(&core.log, passed, &spans).into_iter().map(|freed| freed.map(|(_, epoch)| epoch));
-    let lost = (core.log.lost_epoch() > passed).then(|| core.log.lost_epoch());
+    let frees = last_frees(&inside.log, passed, &spans).into_iter().map(|freed| freed.map(|(_, epoch)| epoch));
+    let lost = (inside.log.lost_epoch() > passed).then(|| inside.log.lost_epoch());
     let of_slot = |((slot, &(start, end)), freed): ((&&Slot, &Span), Option<u64>)| {
         let mut newest = Newest::default();
         freed.max(lost).map(own).into_iter().for_each(|fence| newest.add(fence));
-        for block in core.pending.iter().filter(|block| touches(block.extent(), start, end)) {
+        for block in inside.pending.iter().filter(|block| touches(block.extent(), start, end)) {
             newest.add(own(block.epoch));
             block.fences.iter().for_each(|fence| newest.add(fence.clone()));
         }
@@ -165,12 +165,12 @@ pub(crate) fn is_ready(mapper: &Mapper, wanted: &Wanted<'_>, fences: &[Fence]) -
 }
 
 /// Free extents, joined with pending blocks if these count.
-fn free_runs(core: &Core, pending: bool) -> Vec<Extent> {
-    let mut runs: Vec<Extent> = core.extents.iter().collect();
-    if !pending || core.pending.is_empty() {
+fn free_runs(inside: &Inside, pending: bool) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = inside.extents.iter().collect();
+    if !pending || inside.pending.is_empty() {
         return runs;
     }
-    runs.extend(core.pending.iter().map(|block| block.extent()));
+    runs.extend(inside.pending.iter().map(|block| block.extent()));
     runs.sort_unstable_by_key(|run| run.start);
     runs.dedup_by(|next, run| {
         let joins = run.end() == next.start;
@@ -183,29 +183,29 @@ fn free_runs(core: &Core, pending: bool) -> Vec<Extent> {
 }
 
 /// A handle is ready unless a recent free touches it, or something it carries is not past.
-fn mark_ready(mapper: &Mapper, core: &Core, wanted: &Wanted<'_>, found: &mut [Candidate]) {
-    let Some(tenant) = &core.tenant else { return };
+fn mark_ready(mapper: &Mapper, inside: &Inside, wanted: &Wanted<'_>, found: &mut [Candidate]) {
+    let Some(tenant) = &inside.tenant else { return };
     let own = wanted.taker.is_some_and(|taker| taker.serial() == tenant.clock.serial());
     let behind = match wanted.taker {
         _ if own => u64::MAX,
         Some(taker) => mapper.order.behind(taker, &tenant.clock),
         None => tenant.clock.passed(),
     };
-    let lost = core.log.lost_epoch() > behind;
+    let lost = inside.log.lost_epoch() > behind;
     for candidate in &mut *found {
         let slot = mapper.slot_holding(candidate.at);
         let carried = match slot {
             Some(Slot::Current { carried, .. }) => is_ready(mapper, wanted, carried),
             _ => false,
         };
-        let fenced = |slot: &Slot| !fences(core, &[slot]).iter().all(|fences| is_ready(mapper, wanted, fences));
+        let fenced = |slot: &Slot| !fences(inside, &[slot]).iter().all(|fences| is_ready(mapper, wanted, fences));
         let waits = candidate.pending && slot.is_none_or(fenced);
         candidate.ready = carried && !waits && !lost;
     }
     if own || (is_planted(Mutant::SkipReadyCheck) && wanted.taker.is_some()) {
         return;
     }
-    for freed in core.log.newer_than(behind) {
+    for freed in inside.log.newer_than(behind) {
         let first = found.partition_point(|candidate| candidate.at + candidate.bytes <= freed.start);
         for candidate in found[first..].iter_mut().take_while(|candidate| candidate.at < freed.end) {
             candidate.ready = false;

@@ -11,7 +11,7 @@ impl Job<'_> {
     /// no driver call. What was freed on the own stream may be used there at once. A block that was freed
     /// asleep has no memory, one that was migrated has it elsewhere, and rights set for one are not the next's.
     pub(crate) fn take_chain(&self, mapper: &Mapper) -> Option<u64> {
-        let mut core = self.heap.core.lock();
+        let mut inside = self.heap.inside.lock();
         let places = self.tenant.key.placement.devices();
         let stands = |slot: &Slot| {
             let filled = !mapper.unfilled.contains_key(&slot.at().0);
@@ -22,8 +22,8 @@ impl Job<'_> {
             let as_new = |it: &Chain| !it.is_kept() && it.rights.is_empty() && it.slots().iter().all(stands);
             chain.is_some_and(|it| it.top().0 == extent.end() && as_new(it))
         };
-        let start = core.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
-        core.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut core, start, self.units))?;
+        let start = inside.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
+        inside.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut inside, start, self.units))?;
         Some(start)
     }
 }

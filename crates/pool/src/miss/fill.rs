@@ -25,13 +25,13 @@ impl Stitch<'_> {
         let slots: Option<Vec<&Slot>> = idle.iter().map(|gap| self.mapper.slot_holding(gap.start)).collect();
         let slots = slots.ok_or(Setback::Overtaken)?;
         let taker = &self.job.tenant.clock;
-        let mut core = self.job.heap.core.lock();
-        for (slot, fences) in slots.iter().zip(fences(&core, &slots)) {
+        let mut inside = self.job.heap.inside.lock();
+        for (slot, fences) in slots.iter().zip(fences(&inside, &slots)) {
             let covered = fences.iter().all(|fence| self.mapper.order.covers(taker, fence));
             if !covered && self.job.waits == Waits::None {
                 return Err(Setback::Overtaken);
             }
-            let taken = take(&mut core, self.job.heap.index, slot.at().0, units_of(slot.bytes()));
+            let taken = take(&mut inside, self.job.heap.index, slot.at().0, units_of(slot.bytes()));
             self.taken.push(taken.ok_or(Setback::Overtaken)?);
             self.fences.extend(fences);
         }
@@ -91,9 +91,9 @@ impl Stitch<'_> {
         }
         self.taken.clear();
         let heap = self.job.heap;
-        let mut core = heap.core.lock();
+        let mut inside = heap.inside.lock();
         for block in blocks {
-            heap.enter(&mut core, block.start, units_of(block.bytes));
+            heap.enter(&mut inside, block.start, units_of(block.bytes));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Job<'_> {
         if self.tenant.key.exclusive {
             return self.take_chain(mapper);
         }
-        self.heap.take(&mut self.heap.core.lock(), self.units, self.alignment_bytes)
+        self.heap.take(&mut self.heap.inside.lock(), self.units, self.alignment_bytes)
     }
 
     /// How large a new handle on `device` would be.

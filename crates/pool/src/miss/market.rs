@@ -50,24 +50,24 @@ pub(crate) struct Market {
 
 impl Market {
     fn add(&mut self, mapper: &Mapper, heap: &Heap, job: &Job<'_>, wanted: &Wanted<'_>) {
-        let mut core = heap.core.lock();
-        let Some(tenant) = core.tenant.clone() else { return };
-        if mapper.serves_graph(&core) {
+        let mut inside = heap.inside.lock();
+        let Some(tenant) = inside.tenant.clone() else { return };
+        if mapper.serves_graph(&inside) {
             return;
         }
         let foreign_clock = tenant.clock.serial() != job.tenant.clock.serial();
-        if foreign_clock && core.log.last_epoch() > tenant.clock.passed() {
-            let epoch = core.log.last_epoch();
-            drop(core);
+        if foreign_clock && inside.log.last_epoch() > tenant.clock.passed() {
+            let epoch = inside.log.last_epoch();
+            drop(inside);
             // A refusal leaves the epoch unpassed: the memory is then not ready, which is safe.
             let sealed = if tenant.clock.is_open(epoch) { tenant.clock.seal(&mapper.origin) } else { Ok(()) };
             if let Err(error) = sealed.and_then(|()| tenant.clock.poll()) {
                 tracing::debug!(%error, "a stream could not be sealed");
             }
-            core = heap.core.lock();
+            inside = heap.inside.lock();
         }
-        let mut found = candidates(mapper, &core, heap.index, wanted);
-        sort_oldest_last(&core, &mut found);
+        let mut found = candidates(mapper, &inside, heap.index, wanted);
+        sort_oldest_last(&inside, &mut found);
         for candidate in found {
             match candidate.ready {
                 true => self.ready.entry(heap.index).or_default().add(candidate),

@@ -56,9 +56,9 @@ impl Engine {
         let wanted = Wanted { device: missing.device, kind: mapper.settings.kind, taker: None, pending: wait };
         let (mut ready, mut waiting) = (Supply::default(), Supply::default());
         for heap in self.registry.heaps() {
-            let mut core = heap.core.lock();
-            core.reap();
-            for candidate in candidates(mapper, &core, heap.index, &wanted) {
+            let mut inside = heap.inside.lock();
+            inside.reap();
+            for candidate in candidates(mapper, &inside, heap.index, &wanted) {
                 if used.contains(&candidate.at) || plan.place.holds(&candidate) {
                     continue;
                 }
@@ -80,9 +80,9 @@ impl Engine {
     /// Waits (the CPU) until nobody uses these handles any more.
     fn finish_molten(&self, mapper: &mut Mapper, heap: &Heap, found: &[Candidate], waits: &mut Vec<String>) {
         let open: Vec<Fence> = {
-            let core = heap.core.lock();
+            let inside = heap.inside.lock();
             let slots = found.iter().filter_map(|candidate| mapper.slot_holding(candidate.at)).collect::<Vec<_>>();
-            fences(&core, &slots).into_iter().flatten().collect()
+            fences(&inside, &slots).into_iter().flatten().collect()
         };
         for fence in open {
             if fence.is_passed() {
@@ -93,7 +93,7 @@ impl Engine {
                 waits.push(format!("stream {} did not finish: {error}", fence.clock.serial()));
             }
         }
-        heap.core.lock().reap();
+        heap.inside.lock().reap();
     }
 }
 

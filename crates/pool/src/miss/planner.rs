@@ -44,7 +44,7 @@ impl<'a> Planner<'a> {
     /// The plan for a portion of a growable buffer.
     fn plan_portion(&mut self, portion: Portion) -> Result<Plan> {
         let (mapper, job) = (self.markets.mapper, self.markets.job);
-        let lack = portion.lack(mapper, &job.heap.core.lock())?;
+        let lack = portion.lack(mapper, &job.heap.inside.lock())?;
         let pieces = portion.pieces(&lack.gaps, &job.tenant.key.placement, mapper)?;
         let (start, end) = portion.span(&lack);
         let mut plan = self.gather(Place::Portion { start, end }, &pieces, true);
@@ -71,7 +71,7 @@ impl<'a> Planner<'a> {
     /// handles back when it is freed, so a gap must save a good part of it. Where addresses are scarce it
     /// need not save anything: an old gap comes before a new chain.
     fn best_site(&self) -> Option<Site> {
-        let core = self.markets.job.heap.core.lock();
+        let inside = self.markets.job.heap.inside.lock();
         let saves_from = match self.markets.mapper.space.is_roomy(self.markets.job.bytes()) {
             true if self.markets.job.bytes() >= LARGE_BYTES => self.markets.job.bytes() / LARGE_SAVING_PART,
             true => 1,
@@ -85,7 +85,7 @@ impl<'a> Planner<'a> {
             .filter(|chain| chain.heap() == self.markets.job.heap.index && !chain.is_kept());
         let sites = chains.flat_map(|chain| {
             let gaps = chain.gaps().into_iter();
-            gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &core.extents, self.markets.job))
+            gaps.filter_map(|gap| Site::beside(chain.at().0, gap, &inside.extents, self.markets.job))
         });
         let useful = sites.filter(|site| site.missing_bytes + saves_from <= self.markets.job.bytes());
         useful.min_by_key(|site| site.missing_bytes)

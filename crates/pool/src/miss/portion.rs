@@ -3,7 +3,7 @@
 
 use crate::clock::Fence;
 use crate::error::{Error, Result};
-use crate::heap::Core;
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::chain::{Chain, Gap};
 use crate::mapper::slot::Slot;
@@ -59,16 +59,16 @@ impl Portion {
     }
 
     /// What is not backed of it now.
-    pub(crate) fn lack(&self, mapper: &Mapper, core: &Core) -> Result<Lack> {
+    pub(crate) fn lack(&self, mapper: &Mapper, inside: &Inside) -> Result<Lack> {
         let mut lack = Lack::default();
         let Some(chain) = mapper.chains.get(&self.chain) else { return Ok(lack) };
-        for slot in self.slots(chain).filter(|slot| !core.has_block(slot.at().0)) {
+        for slot in self.slots(chain).filter(|slot| !inside.has_block(slot.at().0)) {
             let (at, bytes) = (slot.at().0, slot.bytes());
             match slot {
                 Slot::Current { .. } => {
                     lack.idle.push(Gap { start: at, bytes });
                     let touches = |start: u64, end: u64| start < at + bytes && at < end;
-                    if core.pending.iter().any(|block| touches(block.start, block.extent().end())) {
+                    if inside.pending.iter().any(|block| touches(block.start, block.extent().end())) {
                         lack.pending_bytes += bytes;
                     }
                 }

@@ -3,8 +3,9 @@
 
 use crate::clock::Fence;
 use crate::error::{Holdings, Shortage};
+use crate::heap::Heap;
 use crate::heap::extents::Extent;
-use crate::heap::{Core, Heap};
+use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::slot::Slot;
 use crate::miss::candidate::{Wanted, candidates};
@@ -39,7 +40,7 @@ impl Mapper {
                 if let Err(error) = self.retire_stale(usize::MAX) {
                     waits.push(error.to_string());
                 }
-                job.heap.core.lock().reap();
+                job.heap.inside.lock().reap();
                 Resort::Retired
             }
             Resort::Retired => {
@@ -124,23 +125,23 @@ impl Mapper {
             device_free_bytes: self.device_free_bytes(device),
         };
         for heap in heaps {
-            let core = heap.core.lock();
+            let inside = heap.inside.lock();
             let wanted = Wanted { device, kind: self.settings.kind, taker: None, pending: false };
-            let whole_bytes: u64 = candidates(self, &core, heap.index, &wanted).iter().map(|found| found.bytes).sum();
-            let shares = self.shares_on(device, core.blocks());
-            let free_bytes = self.shares_on(device, core.extents.iter());
+            let whole_bytes: u64 = candidates(self, &inside, heap.index, &wanted).iter().map(|found| found.bytes).sum();
+            let shares = self.shares_on(device, inside.blocks());
+            let free_bytes = self.shares_on(device, inside.extents.iter());
             holdings.live_bytes += shares;
-            if let Some(tenant) = &core.tenant {
+            if let Some(tenant) = &inside.tenant {
                 let home = tenant.clock.raw().device;
                 holdings.remote_bytes += if home == device { 0 } else { shares };
                 if tenant.key.exclusive && self.refuge_of(tenant.key.arena).is_some() {
-                    holdings.leased_bytes += self.shares_on(device, core.holds.live());
+                    holdings.leased_bytes += self.shares_on(device, inside.holds.live());
                 }
             }
-            holdings.pending_bytes += self.shares_on(device, core.pending.iter().map(|block| block.extent()));
-            holdings.kept_bytes += self.shares_on(device, core.holds.freed());
+            holdings.pending_bytes += self.shares_on(device, inside.pending.iter().map(|block| block.extent()));
+            holdings.kept_bytes += self.shares_on(device, inside.holds.freed());
             holdings.free_bytes += whole_bytes;
-            let pinned_bytes = self.pinned_on(device, &core);
+            let pinned_bytes = self.pinned_on(device, &inside);
             holdings.pinned_bytes += pinned_bytes;
             holdings.stranded_bytes += free_bytes.saturating_sub(whole_bytes + pinned_bytes);
         }
@@ -172,11 +173,13 @@ impl Mapper {
     }
 
     /// How many free bytes of a heap lie on `device` in memory that nobody may take.
-    fn pinned_on(&self, device: DeviceId, core: &Core) -> u64 {
+    fn pinned_on(&self, device: DeviceId, inside: &Inside) -> u64 {
         match self.pins.is_empty() {
-            _ if self.serves_graph(core) => self.shares_on(device, core.extents.iter()),
+            _ if self.serves_graph(inside) => self.shares_on(device, inside.extents.iter()),
             true => 0,
-            false => self.shares_where(device, core.extents.iter(), |slot| self.pins.touch(slot.at().0, slot.end().0)),
+            false => {
+                self.shares_where(device, inside.extents.iter(), |slot| self.pins.touch(slot.at().0, slot.end().0))
+            }
         }
     }
 

@@ -136,7 +136,7 @@ impl<'a> Stitch<'a> {
         if units == 0 {
             return Ok(());
         }
-        if !self.job.heap.core.lock().extents.remove_range(start, units) {
+        if !self.job.heap.inside.lock().extents.remove_range(start, units) {
             return Err(Setback::Overtaken);
         }
         self.taken.push(Taken { heap: self.job.heap.index, start, units, pending: Vec::new() });
@@ -171,8 +171,8 @@ impl<'a> Stitch<'a> {
         let heap = self.registry.heap(heap).ok_or(Setback::Overtaken)?;
         let slots: Option<Vec<&Slot>> = places.iter().map(|&at| self.mapper.slot_holding(at)).collect();
         let slots = slots.ok_or(Setback::Overtaken)?;
-        let mut core = heap.core.lock();
-        for (slot, fences) in slots.iter().zip(fences(&core, &slots)) {
+        let mut inside = heap.inside.lock();
+        for (slot, fences) in slots.iter().zip(fences(&inside, &slots)) {
             let handle = slot.current().ok_or(Setback::Overtaken)?.handle().clone();
             let wanted = Wanted {
                 device: handle.device(),
@@ -184,7 +184,7 @@ impl<'a> Stitch<'a> {
                 return Err(Setback::Overtaken);
             }
             let at = slot.at().0;
-            self.taken.push(take(&mut core, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
+            self.taken.push(take(&mut inside, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
             stolen.insert(at, Incoming { handle, origin: Source::Slot { at, fences } });
         }
         Ok(())
@@ -275,10 +275,10 @@ impl<'a> Stitch<'a> {
         };
         let end = start + self.job.bytes();
         tracing::debug!(at = %Address(start), bytes = self.job.bytes(), run_bytes = run_end - room.start, "stitched");
-        let mut core = self.job.heap.core.lock();
-        self.job.heap.enter(&mut core, start, self.job.units);
+        let mut inside = self.job.heap.inside.lock();
+        self.job.heap.enter(&mut inside, start, self.job.units);
         if end < run_end {
-            core.extents.insert(end, units_of(run_end - end));
+            inside.extents.insert(end, units_of(run_end - end));
         }
         start
     }
@@ -333,7 +333,7 @@ impl<'a> Stitch<'a> {
         }
         for taken in std::mem::take(&mut self.taken) {
             if let Some(heap) = self.registry.heap(taken.heap) {
-                put_back(&mut heap.core.lock(), taken);
+                put_back(&mut heap.inside.lock(), taken);
             }
         }
     }

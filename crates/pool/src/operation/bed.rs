@@ -43,14 +43,14 @@ impl Engine {
     pub(crate) fn idle_slots(&self, mapper: &Mapper, ground: &Ground) -> BTreeMap<Address, Idle> {
         let mut idle = BTreeMap::new();
         for heap in self.heaps_on(ground) {
-            let core = heap.core.lock();
-            if mapper.serves_graph(&core) {
+            let inside = heap.inside.lock();
+            if mapper.serves_graph(&inside) {
                 continue;
             }
             let slots =
                 slots_of(mapper, ground).filter(|(owner, slot)| *owner == heap.index && slot.current().is_some());
             let free =
-                |slot: &Slot| core.extents.holding(slot.at().0).is_some_and(|extent| slot.end().0 <= extent.end());
+                |slot: &Slot| inside.extents.holding(slot.at().0).is_some_and(|extent| slot.end().0 <= extent.end());
             let found = slots.filter(|(_, slot)| free(slot));
             idle.extend(found.map(|(heap, slot)| (slot.at(), Idle { heap, bytes: slot.bytes() })));
         }
@@ -61,13 +61,13 @@ impl Engine {
     pub(crate) fn release_idle(&self, mapper: &mut Mapper, idle: BTreeMap<Address, Idle>) -> Result<()> {
         for (at, Idle { heap, bytes }) in idle {
             let Some(heap) = self.registry.heap(heap) else { continue };
-            if !heap.core.lock().extents.remove_range(at.0, units_of(bytes)) {
+            if !heap.inside.lock().extents.remove_range(at.0, units_of(bytes)) {
                 continue;
             }
             match mapper.unmap(at) {
                 Ok(handle) => handle.into_iter().for_each(|handle| mapper.settle(handle, false)),
                 Err(error) => {
-                    heap.core.lock().extents.insert(at.0, units_of(bytes));
+                    heap.inside.lock().extents.insert(at.0, units_of(bytes));
                     return Err(error.into());
                 }
             }
@@ -79,10 +79,10 @@ impl Engine {
     pub(crate) fn beds(&self, mapper: &Mapper, ground: &Ground) -> Vec<Bed> {
         let mut used = BTreeMap::new();
         for heap in self.heaps_on(ground) {
-            let core = heap.core.lock();
-            let Some(tenant) = &core.tenant else { continue };
+            let inside = heap.inside.lock();
+            let Some(tenant) = &inside.tenant else { continue };
             let stream = tenant.clock.default_stream();
-            let mut runs: Vec<(u64, u64)> = core.blocks().map(|block| (block.start, block.end())).collect();
+            let mut runs: Vec<(u64, u64)> = inside.blocks().map(|block| (block.start, block.end())).collect();
             runs.sort_unstable();
             used.insert(heap.index, (stream, tenant.grants.clone(), runs));
         }
@@ -113,7 +113,7 @@ impl Engine {
     /// Maps a handle into a bed whose slot sleeps.
     pub(crate) fn stand(&self, mapper: &mut Mapper, bed: &Bed, handle: &Arc<PhysicalHandle>) -> Result<()> {
         let Some(heap) = self.registry.heap(bed.heap) else { return Err(self.unknown(bed.at)) };
-        let grants = heap.core.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
+        let grants = heap.inside.lock().tenant.as_ref().map(|tenant| tenant.grants.clone());
         let Some(chain) = mapper.chain_holding_mut(bed.at.0) else { return Err(self.unknown(bed.at)) };
         let grants = chain.grants_at(bed.at, &grants.unwrap_or_default());
         match chain.raise(bed.at, vec![handle.clone()], &grants) {
@@ -132,15 +132,15 @@ impl Engine {
     pub(crate) fn forget_freed(&self, mapper: &mut Mapper) {
         for heap in self.registry.heaps().filter(|heap| heap.asleep_bytes() > 0) {
             let freed: Vec<(Address, u64)> = {
-                let mut core = heap.core.lock();
-                core.reap();
-                if mapper.serves_graph(&core) {
+                let mut inside = heap.inside.lock();
+                inside.reap();
+                if mapper.serves_graph(&inside) {
                     continue;
                 }
                 let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
                 let asleep = chains.flat_map(|chain| chain.slots()).filter(|slot| matches!(slot, Slot::Asleep { .. }));
                 let places: Vec<(Address, u64)> = asleep.map(|slot| (slot.at(), slot.bytes())).collect();
-                places.into_iter().filter(|&(at, bytes)| core.extents.remove_range(at.0, units_of(bytes))).collect()
+                places.into_iter().filter(|&(at, bytes)| inside.extents.remove_range(at.0, units_of(bytes))).collect()
             };
             for (at, bytes) in freed {
                 self.forget_bed(mapper, heap, at, bytes);

@@ -52,7 +52,7 @@ impl Engine {
     pub(crate) fn sleepers(&self, mapper: &Mapper, ground: &Ground) -> Vec<Sleeper> {
         let mut owners: BTreeMap<u32, (RawStream, Arc<[Grant]>)> = BTreeMap::new();
         for heap in self.heaps_on(ground) {
-            if let Some(tenant) = &heap.core.lock().tenant {
+            if let Some(tenant) = &heap.inside.lock().tenant {
                 let stream = tenant.clock.default_stream();
                 owners.insert(heap.index, (stream, tenant.grants.clone()));
             }

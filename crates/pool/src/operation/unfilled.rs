@@ -38,7 +38,7 @@ impl Engine {
     }
 
     fn fill_mapped(&self, mapper: &Mapper, heap: u32, at: Address, content: &Content) -> Result<u64> {
-        let tenant = self.registry.heap(heap).and_then(|heap| heap.core.lock().tenant.clone());
+        let tenant = self.registry.heap(heap).and_then(|heap| heap.inside.lock().tenant.clone());
         let (Some(tenant), Some(mapping)) = (tenant, mapper.slot_holding(at.0).and_then(Slot::current)) else {
             return Ok(0);
         };

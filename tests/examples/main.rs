@@ -70,6 +70,7 @@ fn check(name: &str) {
             let sums = format!("{CACHES_MIB} MiB of caches in {} MiB of memory", 48 + 6 * 8);
             assert!(said.contains(&sums), "the prompt is there once:\n{said}");
         }
+        "watch" => assert!(said.contains("stitched"), "the pool's events are printed:\n{said}"),
         _ => {}
     }
 }

@@ -24,6 +24,7 @@
 //! `default-features = false`; without a choice it is that of CUDA 12.0, which newer drivers have too.
 
 mod error;
+mod lending;
 mod pool_slice;
 mod pool_stream;
 

@@ -1,12 +1,12 @@
 //! Exporters and offers for Python callers: memory of a pool for other processes.
 
 use crate::arena::Arena;
-use crate::held::Held;
+use crate::held::{Held, closes_with_its_block};
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
 use crate::view::part_of;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList};
 use pyo3::{PyTraverseError, PyVisit};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -109,6 +109,8 @@ impl Offer {
     }
 }
 
+closes_with_its_block!(Exporter);
+
 #[pymethods]
 impl Exporter {
     #[pyo3(signature = (memory, rights = "read", *, ranks = 0, within = 30.0))]
@@ -143,20 +145,13 @@ impl Exporter {
         self.held.end(py)
     }
 
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
         visit.call(&self.pool)?;
         self.held.visit(&visit)
     }
 }
+
+closes_with_its_block!(Offer);
 
 #[pymethods]
 impl Offer {
@@ -187,15 +182,6 @@ impl Offer {
 
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.held.end(py)
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

@@ -2,12 +2,11 @@
 
 use crate::block::Wanted;
 use crate::figures;
-use crate::held::Held;
+use crate::held::{Held, closes_with_its_block};
 use crate::pool::Pool;
 use crate::refused::Result;
 use crate::stream::{registered, value_of};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 use stitchpool_driver::Address;
 
@@ -39,6 +38,8 @@ impl Growable {
         Ok(Self { held, address, max_bytes, step_bytes, device })
     }
 }
+
+closes_with_its_block!(Growable);
 
 #[pymethods]
 impl Growable {
@@ -96,15 +97,6 @@ impl Growable {
 
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.held.end(py)
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

@@ -10,6 +10,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stitchpool_c::Shelved;
 use stitchpool_driver::Address;
 
+/// What a `with` statement asks of a class: its object is closed where the statement's block ends.
+macro_rules! closes_with_its_block {
+    ($class:ident) => {
+        #[pyo3::pymethods]
+        impl $class {
+            const fn __enter__(slf: pyo3::Py<Self>) -> pyo3::Py<Self> {
+                slf
+            }
+
+            #[pyo3(signature = (*_reason))]
+            fn __exit__(
+                &self,
+                py: pyo3::Python<'_>,
+                _reason: &pyo3::Bound<'_, pyo3::types::PyTuple>,
+            ) -> crate::refused::Result<()> {
+                self.close(py)
+            }
+        }
+    };
+}
+pub(crate) use closes_with_its_block;
+
 /// It goes when it is ended, or with the object.
 pub(crate) struct Held<T: Shelved> {
     pool: Py<Pool>,

@@ -1,13 +1,13 @@
 //! Python functions that hear of memory before it leaves its addresses, and after it came back.
 
 use crate::figures;
-use crate::held::Held;
+use crate::held::{Held, closes_with_its_block};
 use crate::pool::Pool;
 use crate::refused::Result;
 use crate::scope::scope_of;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::Arc;
 use stitchpool_pool::{Error, Interest, ListenerId, Scope, Segment};
@@ -89,19 +89,12 @@ impl stitchpool_pool::Listener for Ears {
     }
 }
 
+closes_with_its_block!(Listener);
+
 #[pymethods]
 impl Listener {
     fn close(&self, py: Python<'_>) -> Result<()> {
         if self.held.is_over() { Ok(()) } else { self.stop(py) }
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

@@ -1,11 +1,10 @@
 //! Pins for Python callers: handles stay where they are.
 
-use crate::held::Held;
+use crate::held::{Held, closes_with_its_block};
 use crate::pool::Pool;
 use crate::refused::Result;
 use crate::scope::range_of;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 use stitchpool_driver::Address;
 
@@ -26,6 +25,8 @@ impl Pin {
     }
 }
 
+closes_with_its_block!(Pin);
+
 #[pymethods]
 impl Pin {
     #[getter]
@@ -40,15 +41,6 @@ impl Pin {
 
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.held.end(py)
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

@@ -2,13 +2,12 @@
 
 use crate::block::Block;
 use crate::figures;
-use crate::held::Held;
+use crate::held::{Held, closes_with_its_block};
 use crate::pool::Pool;
 use crate::refused::{Refused, Result};
 use crate::scope::scope_of;
 use crate::stream::{registered, value_of};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 use pyo3::{PyTraverseError, PyVisit};
 use stitchpool_driver::{Address, Grant};
 use stitchpool_pool::{Part, Scope};
@@ -41,6 +40,8 @@ impl View {
     }
 }
 
+closes_with_its_block!(View);
+
 #[pymethods]
 impl View {
     #[getter]
@@ -67,15 +68,6 @@ impl View {
 
     fn close(&self, py: Python<'_>) -> Result<()> {
         self.held.end(py)
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_reason))]
-    fn __exit__(&self, py: Python<'_>, _reason: &Bound<'_, PyTuple>) -> Result<()> {
-        self.close(py)
     }
 
     fn __repr__(&self) -> String {

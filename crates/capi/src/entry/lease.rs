@@ -6,7 +6,8 @@ use crate::pointer::{address_of, handle_to};
 use crate::status::Status;
 use parking_lot::Mutex;
 use std::ffi::c_void;
-use stitchpool_pool::{Lease, StreamId};
+use stitchpool_driver::Address;
+use stitchpool_pool::{Error as PoolError, Lease, Pool, StreamId};
 
 /// Takes a lease of the live block at an address.
 ///
@@ -18,13 +19,8 @@ pub unsafe extern "C" fn stitchpool_lease_take(
     address: *const c_void,
     lease: *mut *mut LeaseHandle,
 ) -> Status {
-    with_pool(pool, |open| {
-        // SAFETY: the caller answers for `lease`.
-        let place = unsafe { Place::of(lease, "lease") }?;
-        let taken = open.pool.lease(address_of(address))?;
-        place.put(handle_to(open.shelf().put(Mutex::new(taken))?));
-        Ok(())
-    })
+    // SAFETY: the caller answers for `lease`.
+    unsafe { take(pool, address, lease, Pool::lease) }
 }
 
 /// Takes a lease of the block at an address, which is brought back first if it was put out.
@@ -37,10 +33,24 @@ pub unsafe extern "C" fn stitchpool_touch(
     address: *const c_void,
     lease: *mut *mut LeaseHandle,
 ) -> Status {
+    // SAFETY: the caller answers for `lease`.
+    unsafe { take(pool, address, lease, Pool::touch) }
+}
+
+/// Takes a lease, one way or the other.
+///
+/// # Safety
+/// - `lease` is null, or a handle may be written there.
+unsafe fn take(
+    pool: *const PoolHandle,
+    address: *const c_void,
+    lease: *mut *mut LeaseHandle,
+    by: impl FnOnce(&Pool, Address) -> Result<Lease, PoolError>,
+) -> Status {
     with_pool(pool, |open| {
         // SAFETY: the caller answers for `lease`.
         let place = unsafe { Place::of(lease, "lease") }?;
-        let taken = open.pool.touch(address_of(address))?;
+        let taken = by(&open.pool, address_of(address))?;
         place.put(handle_to(open.shelf().put(Mutex::new(taken))?));
         Ok(())
     })

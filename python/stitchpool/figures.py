@@ -158,6 +158,7 @@ class Suspended:
     already: bool
     """Nothing was awake, and nothing was done."""
     released_bytes: int
+    """Memory that the blocks gave back. What their backup takes in its place is not subtracted."""
     backup_bytes: int
     """Content that was put away."""
     not_yet_visible_bytes: int

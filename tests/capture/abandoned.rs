@@ -2,8 +2,8 @@
 
 use crate::rig::{Application, GRANULE, Rig, Shape, granule_handles};
 use crate::tight;
-use stitchpool::driver::DeviceId;
-use stitchpool::{Error, Request};
+use stitchpool::driver::{DeviceId, Grant, Rights};
+use stitchpool::{Backup, Error, Request, Scope};
 
 #[test]
 fn an_aborted_capture_gives_its_memory_back() {
@@ -40,6 +40,33 @@ fn a_capture_that_the_driver_has_ended_ends_with_the_next_trim() {
     assert_eq!(rig.pool.graph_arena(a.id), Ok(None));
     assert_eq!(rig.pinned_granules(), 3, "whether there is a graph nobody knows");
     rig.pool.release_graph(arena).unwrap();
+    rig.over();
+}
+
+#[test]
+fn a_capture_that_the_driver_has_ended_is_in_no_operations_way() {
+    let rig = tight(16);
+    let (a, b) = (rig.stream(0), rig.stream(0));
+    let arena = rig.arena("graph");
+    let moved = rig.pool.alloc(&Request::new(2 * GRANULE, b.id).exclusive()).unwrap();
+    let nothing = [Grant { device: DeviceId(0), rights: Rights::None }];
+    let operations: [&dyn Fn() -> stitchpool::Result<()>; 3] = [
+        &|| rig.pool.suspend(Scope::Block(moved.address), &Backup::Host).map(drop),
+        &|| rig.pool.resume(Scope::Block(moved.address)).map(drop),
+        &|| rig.pool.set_rights(Scope::Block(moved.address), &nothing),
+    ];
+    for operation in operations {
+        rig.begin(&a, arena);
+        let block = rig.block(&a, 1);
+        assert!(matches!(operation(), Err(Error::Capturing { .. })));
+        rig.free(&block);
+        rig.host.end_capture(a.raw).unwrap();
+        operation().unwrap();
+        assert_eq!(rig.pool.graph_arena(a.id), Ok(None));
+        rig.pool.end_capture(a.id).unwrap();
+        rig.pool.release_graph(arena).unwrap();
+    }
+    rig.pool.free(moved.address).unwrap();
     rig.over();
 }
 

@@ -137,6 +137,27 @@ fn a_growable_buffer_spills_from_limit_to_limit() {
 }
 
 #[test]
+fn what_sleeps_is_told_as_given_back_wherever_its_backup_lies() {
+    const CHUNK: u64 = 64 * KIB;
+    for place in [HERE, THERE] {
+        let rig = everywhere(CHUNK, 64).build();
+        let stream = rig.stream();
+        let block = rig.ask(&at(place, stream, ArenaId::DEFAULT, 4 * CHUNK).exclusive()).unwrap();
+        rig.fill(stream, block, 4 * CHUNK, 1);
+        for backup in [Backup::Peer(REFUGE), Backup::Peer(HOST), Backup::Host, Backup::Discard] {
+            let slept = rig.pool().suspend(Scope::Block(block), &backup).unwrap();
+            let kept = if backup == Backup::Discard { 0 } else { 4 * CHUNK };
+            let told = (slept.released_bytes, slept.backup_bytes, slept.not_yet_visible_bytes);
+            assert_eq!(told, (4 * CHUNK, kept, 0), "{place}, {backup:?}");
+            let backups: u64 = rig.pool().stats().devices.iter().map(|of| of.holdings.backup_bytes).sum();
+            assert_eq!((held_chunks(&rig, place), backups), (0, kept), "{place}, {backup:?}");
+            rig.pool().resume(Scope::Block(block)).unwrap();
+        }
+        rig.free_all();
+    }
+}
+
+#[test]
 fn what_is_evicted_counts_where_it_goes_and_comes_back_within_the_limit() {
     const CHUNK: u64 = 64 * KIB;
     for place in PLACES {

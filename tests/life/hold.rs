@@ -75,7 +75,7 @@ impl World<'_> {
                 false
             }
             Err(Error::Capturing { .. }) => {
-                assert!(self.lanes.iter().any(|lane| lane.captured));
+                assert!(self.may_seem_capturing());
                 false
             }
             Err(Error::OutOfMemory(_) | Error::Limit { .. }) => false,
@@ -211,7 +211,7 @@ impl World<'_> {
         self.host.run_all();
         self.trespasses += 1;
         for user in 0..self.lanes.len() {
-            if self.lanes[user].runs() && user != lane && !self.lanes.iter().any(|lane| lane.captured) {
+            if self.lanes[user].runs() && user != lane && !self.is_capturing() {
                 self.host.order(self.lanes[user].stream.raw, stream.raw);
             }
         }

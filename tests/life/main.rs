@@ -1,21 +1,28 @@
 //! The whole life of memory against a shadow: every operation of the pool mixed with requests, frees, uses
-//! on many streams and refusals of the driver, on two devices. Blocks keep their addresses, their bytes and
+//! on many streams and refusals of the driver, on two devices and in the host's memory. Blocks keep their addresses, their bytes and
 //! their rights, and what has failed succeeds once its cause is gone.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+mod buffers;
 mod captures;
 mod case;
 mod hold;
+mod lane;
 mod moves;
+mod places;
 mod probe;
+mod requests;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod shadow;
 mod shortages;
+mod steps;
+mod uses;
 mod world;
 
-use case::{Case, cases_of};
+use case::Case;
 use proptest::prelude::*;
+use steps::cases_of;
 use world::World;
 
 /// Every so many steps all is looked at.

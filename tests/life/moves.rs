@@ -60,7 +60,7 @@ impl World<'_> {
 
     /// An operation was done that takes memory from its place: nothing spoke against it.
     pub fn demand_free(&self, moved: &[Place]) {
-        assert!(!self.lanes.iter().any(|lane| lane.captured), "a capture is open");
+        assert!(!self.is_capturing(), "a capture is open");
         assert!(moved.is_empty() || !self.veto.load(Ordering::Relaxed), "a listener has objected");
         for &place in moved {
             assert!(!self.is_held(place) && !self.is_pinned(place), "it is held, or pinned");
@@ -77,7 +77,7 @@ impl World<'_> {
             Error::Held { .. } => assert!(any(&|&place| self.is_held(place))),
             Error::InUse { .. } => assert!(!self.pins.is_empty()),
             Error::Vetoed { .. } => assert!(self.veto.load(Ordering::Relaxed)),
-            Error::Capturing { .. } => assert!(self.lanes.iter().any(|lane| lane.captured)),
+            Error::Capturing { .. } => assert!(self.may_seem_capturing()),
             Error::Shared { .. } | Error::NotWhole { .. } | Error::Layout { .. } => {
                 assert!(self.case.handle_granules > 1 || any(&|(id, _)| self.blocks[id].kind == Kind::Plain));
             }
@@ -96,7 +96,7 @@ impl World<'_> {
 
     pub fn suspend(&mut self, of: Aim, to: Store) -> bool {
         let Some(target) = self.target(of) else { return false };
-        let backup = to.backup();
+        let backup = self.backup(to);
         let awake = self.with_sleep(&target.places, false);
         match self.pool.suspend(target.scope, &backup) {
             Ok(done) => {
@@ -129,24 +129,29 @@ impl World<'_> {
                     held.evicted = false;
                     held.cells.get_mut(&offset).unwrap().asleep = false;
                 }
-                target.arenas.iter().for_each(|&arena| self.asleep[arena] = false);
+                for &arena in &target.arenas {
+                    self.asleep[arena] = false;
+                    if let Some(gap) = arena.checked_sub(GRAPH).map(|graph| &mut self.gaps[graph]) {
+                        *gap = false;
+                    }
+                }
                 false
             }
             Err(error) => self.permit(&error, &target),
         }
     }
 
-    pub fn migrate(&mut self, of: Aim, device: u16) -> bool {
+    pub fn migrate(&mut self, of: Aim, device: DeviceId) -> bool {
         let Some(target) = self.target(of) else { return false };
         let awake = self.with_sleep(&target.places, false);
-        match self.pool.migrate(target.scope, DeviceId(device)) {
+        match self.pool.migrate(target.scope, device) {
             Ok(_) => {
                 self.demand_free(&[]);
                 for place in awake {
                     let (id, offset) = place;
                     let cell = &self.blocks[&id].cells[&offset];
                     let segments = self.pool.segments(self.blocks[&id].at(offset), cell.bytes).unwrap();
-                    assert!(segments.iter().all(|segment| segment.device == DeviceId(device)), "{segments:?}");
+                    assert!(segments.iter().all(|segment| segment.device == device), "{segments:?}");
                     assert!(!self.is_held(place) && !self.is_pinned(place));
                 }
                 false
@@ -190,7 +195,8 @@ impl World<'_> {
                 for ((one, from), (other, to)) in ones.into_iter().zip(others) {
                     let seeds = [(one, from), (other, to)].map(|(id, offset)| self.blocks[&id].cells[&offset].seed);
                     for ((id, offset), seed) in [(one, from), (other, to)].into_iter().zip([seeds[1], seeds[0]]) {
-                        self.blocks.get_mut(&id).unwrap().cells.get_mut(&offset).unwrap().seed = seed;
+                        let held = self.blocks.get_mut(&id).unwrap();
+                        held.cells.get_mut(&offset).unwrap().seed = seed.filter(|_| !held.captured);
                     }
                 }
                 false
@@ -207,7 +213,7 @@ impl World<'_> {
             Aim::Part(..) | Aim::Block(_) => of,
         };
         let Some(target) = self.target(of) else { return false };
-        if matches!(of, Aim::Block(_)) && target.places.iter().any(|(id, _)| self.blocks[id].captured) {
+        if target.arenas.is_empty() && target.places.iter().any(|(id, _)| self.blocks[id].captured) {
             return false;
         }
         let device = DeviceId(device);

@@ -1,9 +1,9 @@
 //! Looks at all of a life: the pool's invariants, who may do what where, every byte; and its end.
 
-use crate::case::Kind;
+use crate::case::{End, Kind};
 use crate::rig::Application;
 use crate::shadow::{Given, right};
-use crate::world::{DEVICES, GRAPH, World};
+use crate::world::{ARENAS, DEVICES, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
 use stitchpool::{Error, Scope};
@@ -42,7 +42,7 @@ impl World<'_> {
     /// With nothing queued, every device may do what it should at every place and nothing more, and every
     /// byte that can be read is what was written last.
     pub fn probe(&mut self) {
-        if self.lanes.iter().any(|lane| lane.captured) {
+        if self.is_capturing() {
             return;
         }
         self.host.run_all();
@@ -92,16 +92,21 @@ impl World<'_> {
     /// All ends, and nothing is left.
     pub fn finish(mut self) {
         self.faulty.clear();
-        self.end(false);
+        while self.is_capturing() {
+            self.end(0, End::Graph);
+        }
+        for lane in 0..self.lanes.len() {
+            self.tell_end(lane);
+        }
         self.host.run_all();
-        self.release();
+        (GRAPH..ARENAS).for_each(|arena| self.release(arena));
         self.leases.clear();
         self.views.clear();
         self.pins.clear();
         self.blocks.retain(|_, held| held.live);
         self.veto.store(false, Ordering::Relaxed);
-        (0..DEVICES).for_each(|device| self.host.outside(DeviceId(device), 0).unwrap());
-        (0..DEVICES).for_each(|device| assert!(!self.set_limit(device, 0)));
+        (0..self.places.len()).for_each(|place| self.set_outside(place, 0));
+        (0..self.places.len()).for_each(|place| assert!(!self.set_limit(place, 0)));
         (0..GRAPH).for_each(|arena| self.set_evictable(arena, None));
         self.wake_all();
         self.probe();
@@ -114,7 +119,7 @@ impl World<'_> {
         assert_eq!((trimmed.waiting_bytes, trimmed.refusal), (0, None));
         self.inspect();
         let quarantined = self.pool.stats().quarantined;
-        self.last.iter().for_each(|&last| self.host.forget_mark(last));
+        self.last.into_iter().flatten().for_each(|last| self.host.forget_mark(last));
         self.lanes.iter().filter_map(|lane| lane.end).for_each(|end| self.host.forget_mark(end));
         let Self { host, faulty, pool, .. } = self;
         drop((pool, faulty));

@@ -1,34 +1,14 @@
-//! What the application knows: its streams, its blocks, who used them, who may, and which bytes they hold.
+//! What the application knows: its blocks, who used them, who may, and which bytes they hold.
 
 use crate::case::Kind;
-use crate::rig::Stream;
 use std::collections::{BTreeMap, BTreeSet};
-use stitchpool::driver::{Address, DeviceId, RawEvent, Rights};
+use stitchpool::driver::{Address, DeviceId, Rights};
 use stitchpool::{Block, Growable, Lease, Pin, View};
 
 pub type Given = BTreeMap<DeviceId, Rights>;
 
 pub fn right(given: &Given, device: DeviceId) -> Rights {
     given.get(&device).copied().unwrap_or_default()
-}
-
-/// A stream, alive or retired.
-pub struct Lane {
-    pub stream: Stream,
-    /// The end of its work, iff it was retired and destroyed.
-    pub end: Option<RawEvent>,
-    pub captured: bool,
-}
-
-impl Lane {
-    pub const fn device(&self) -> DeviceId {
-        self.stream.raw.device
-    }
-
-    /// Whether work can be queued on it that runs by itself.
-    pub const fn runs(&self) -> bool {
-        self.end.is_none() && !self.captured
-    }
 }
 
 /// A part of a block that is used, moved and opened by itself: a granule, or all of a plain block.
@@ -49,7 +29,7 @@ pub struct Held {
     pub owner: usize,
     pub arena: usize,
     pub live: bool,
-    /// Written by a graph, whenever it runs: nobody knows its bytes.
+    /// It lies in a graph's arena: graphs write it whenever they run, and nobody knows its bytes.
     pub captured: bool,
     /// By their offsets.
     pub cells: BTreeMap<u64, Cell>,

@@ -1,35 +1,14 @@
-//! Memory that is short in a life: limits, arenas whose blocks may be put out, and which of them were.
+//! Memory that is short in a life: arenas whose blocks may be put out, and which of them were.
 
 use crate::case::{Kind, Store};
 use crate::shadow::{Given, Held, Place};
-use crate::world::{ARENAS, DEVICES, GRAPH, World};
-use stitchpool::driver::DeviceId;
-use stitchpool::{Backup, Error};
-
-impl Store {
-    pub fn backup(self) -> Backup {
-        match self {
-            Self::Host => Backup::Host,
-            Self::Discard => Backup::Discard,
-            Self::Peer(device) => Backup::Peer(DeviceId(device)),
-            Self::Disk => Backup::Disk(std::env::temp_dir()),
-        }
-    }
-}
+use crate::world::{ARENAS, GRAPH, NAMES, World};
+use stitchpool::Error;
 
 impl World<'_> {
-    pub fn set_limit(&mut self, device: u16, granules: u64) -> bool {
-        let limit_bytes = (granules > 0).then_some(granules * self.case.granule_bytes);
-        if let Err(error) = self.pool.set_limit(DeviceId(device % DEVICES), limit_bytes) {
-            return self.excuse(&error);
-        }
-        self.limits_bytes[usize::from(device % DEVICES)] = limit_bytes.unwrap_or(u64::MAX);
-        false
-    }
-
     pub fn set_evictable(&mut self, arena: usize, refuge: Option<Store>) {
         let arena = arena % GRAPH;
-        match self.pool.set_evictable(self.arenas[arena], refuge.map(Store::backup)) {
+        match self.pool.set_evictable(self.arenas[arena], refuge.map(|refuge| self.backup(refuge))) {
             Ok(()) => self.evictable[arena] = refuge.is_some(),
             Err(Error::Backup(_)) => assert!(matches!(refuge, Some(Store::Discard)), "content is to be kept"),
             Err(error) => panic!("{error}"),
@@ -38,18 +17,18 @@ impl World<'_> {
 
     /// Of the arenas that have a name, one that has nothing in it is made anew.
     pub fn dissolve(&mut self, arena: usize) {
-        let (arena, names) = (arena % ARENAS, ["", "left", "right", "graph"]);
+        let arena = arena % ARENAS;
         let of_arena = || self.blocks.values().filter(|held| held.arena == arena);
         // A buffer without memory whose stream is gone will never have any.
         let is_over = |held: &Held| held.cells.is_empty() && self.lanes[held.owner].end.is_some();
         let (is_used, is_named) = (of_arena().any(|held| !is_over(held)), of_arena().next().is_some());
         match self.pool.dissolve(self.arenas[arena]) {
             Ok(()) => {
-                assert!(!is_used && !names[arena].is_empty(), "arena {arena} is in use");
-                self.arenas[arena] = self.pool.arena(names[arena]).unwrap();
+                assert!(!is_used && !NAMES[arena].is_empty(), "arena {arena} is in use");
+                self.arenas[arena] = self.pool.arena(NAMES[arena]).unwrap();
                 (self.asked[arena], self.asleep[arena], self.evictable[arena]) = (Given::new(), false, false);
             }
-            Err(error @ Error::InUse { .. }) => assert!(is_named || arena == 0 || arena == GRAPH, "{error}"),
+            Err(error @ Error::InUse { .. }) => assert!(is_named || arena == 0 || arena >= GRAPH, "{error}"),
             Err(error) => panic!("{error}"),
         }
     }

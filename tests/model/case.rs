@@ -1,9 +1,11 @@
 //! What a random run consists of. Numbers that pick something are taken modulo what there is.
 
+use crate::rig::fault::faults;
+use crate::rig::size::{Size, sizes};
 use proptest::prelude::*;
 use stitchpool::Placement;
 use stitchpool::chunks::Piece;
-use stitchpool::driver::{DeviceId, ErrorKind, Verb};
+use stitchpool::driver::{DeviceId, Fault, Verb};
 
 /// One run: the devices, the settings, and the steps.
 #[derive(Clone, Debug)]
@@ -89,20 +91,14 @@ pub enum Op {
         granules: u64,
     },
     /// A call of the driver during the next step fails.
-    Fault {
-        verb: Option<Verb>,
-        nth: u64,
-        kind: ErrorKind,
-    },
+    Fault(Fault),
 }
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub stream: usize,
-    pub granules: u64,
-    /// Further bytes, in thousandths of a granule.
-    pub milligranules: u64,
+    pub size: Size,
     pub rule: Rule,
     pub alignment_power: u32,
     /// Bit by bit, who else may use it.
@@ -126,7 +122,7 @@ impl Wish {
     pub fn bytes(&self, case: &Case) -> u64 {
         match self.rule {
             Rule::Shards(shards) => shards[..usize::from(case.devices)].iter().sum::<u64>() * case.granule_bytes,
-            _ => (self.granules * case.granule_bytes + self.milligranules * case.granule_bytes / 1000).max(1),
+            _ => self.size.bytes(case.granule_bytes),
         }
     }
 
@@ -159,9 +155,9 @@ impl Wish {
     }
 }
 
-pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
+pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     // Large granules only on small devices: every byte of a block is written and read.
-    let sizes = prop_oneof![
+    let memory = prop_oneof![
         2 => (Just(4_u64 << 10), 24..160_u64),
         4 => (Just(16_u64 << 10), 24..160_u64),
         2 => (Just(64_u64 << 10), 16..64_u64),
@@ -170,8 +166,8 @@ pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     // With handles of one granule a refusal can be proved right.
     let handles = prop_oneof![1 => Just(0_u32), 1 => 1..4_u32];
     let settings = (prop::option::of(8..64_u64), handles, any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
-    let steps = prop::collection::vec(ops(faults), 1..240);
-    (1..=4_u16, sizes, settings, steps).prop_map(|(devices, (granule_bytes, granules), settings, ops)| {
+    let steps = prop::collection::vec(ops(refused), 1..240);
+    (1..=4_u16, memory, settings, steps).prop_map(|(devices, (granule_bytes, granules), settings, ops)| {
         let (limit_granules, handle_power, stream_waits, calm_end, uneven) = settings;
         let handle_granules = 1 << handle_power;
         let uneven = uneven && devices > 1 && granule_bytes > 4 << 10;
@@ -179,8 +175,9 @@ pub fn cases_of(faults: bool) -> impl Strategy<Value = Case> {
     })
 }
 
-fn ops(faults: bool) -> BoxedStrategy<Op> {
-    if faults { prop_oneof![8 => calm_ops(), 1 => fault()].boxed() } else { calm_ops().boxed() }
+fn ops(refused: bool) -> BoxedStrategy<Op> {
+    let fault = faults(VERBS).prop_map(Op::Fault);
+    if refused { prop_oneof![8 => calm_ops(), 1 => fault].boxed() } else { calm_ops().boxed() }
 }
 
 fn calm_ops() -> impl Strategy<Value = Op> {
@@ -211,13 +208,6 @@ fn calm_ops() -> impl Strategy<Value = Op> {
 
 const VERBS: &[Verb] =
     &[Verb::Create, Verb::Map, Verb::SetRights, Verb::Unmap, Verb::Release, Verb::Record, Verb::Wait];
-const KINDS: &[ErrorKind] =
-    &[ErrorKind::OutOfMemory, ErrorKind::InvalidValue, ErrorKind::Unknown, ErrorKind::OutOfResources];
-
-fn fault() -> impl Strategy<Value = Op> {
-    let verb = prop::option::of(prop::sample::select(VERBS));
-    (verb, 1..8_u64, prop::sample::select(KINDS)).prop_map(|(verb, nth, kind)| Op::Fault { verb, nth, kind })
-}
 
 fn wishes() -> impl Strategy<Value = Wish> {
     let rule = prop_oneof![
@@ -230,14 +220,12 @@ fn wishes() -> impl Strategy<Value = Wish> {
         1 => [1..4_u64, 1..4_u64, 1..4_u64, 1..4_u64].prop_map(Rule::Shards),
     ];
     let granules = prop_oneof![3 => Just(0_u64), 6 => 1..8_u64, 1 => 8..60_u64];
-    let milligranules = prop_oneof![2 => Just(0_u64), 2 => 0..1000_u64];
     let readers = prop_oneof![4 => Just(0_u16), 1 => 0..16_u16];
     let exclusive = prop::bool::weighted(0.15);
-    (0..64_usize, granules, milligranules, rule, 0..4_u32, readers, exclusive).prop_map(
-        |(stream, granules, milligranules, rule, alignment_power, readers, exclusive)| Wish {
+    (0..64_usize, sizes(granules), rule, 0..4_u32, readers, exclusive).prop_map(
+        |(stream, size, rule, alignment_power, readers, exclusive)| Wish {
             stream,
-            granules,
-            milligranules,
+            size,
             rule,
             alignment_power,
             readers,

@@ -88,12 +88,9 @@ impl<'a> World<'a> {
                 // More than the pool leaves them is refused, and then nothing changes.
                 drop(self.rig.host.outside(device, granules * self.case.granule_bytes));
             }
-            Op::Fault { verb, nth, kind } => match verb {
-                Some(verb) => self.rig.faulty.fail(*verb, *nth, *kind),
-                None => self.rig.faulty.fail_any(*nth, *kind),
-            },
+            Op::Fault(fault) => self.rig.faulty.arm(*fault),
         }
-        if !matches!(op, Op::Fault { .. }) {
+        if !matches!(op, Op::Fault(_)) {
             self.rig.faulty.clear();
         }
     }

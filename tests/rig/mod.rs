@@ -3,7 +3,9 @@
 // Each test program uses its own part of it.
 #![allow(dead_code)]
 
+pub mod fault;
 pub mod interjecting;
+pub mod size;
 
 use proptest::test_runner::Config;
 use std::sync::Arc;

@@ -361,7 +361,7 @@ typedef struct stitchpool_backup {
 /* What was done. */
 typedef struct stitchpool_moved {
     size_t struct_size;
-    uint64_t memory_bytes;          /* given back, taken, or moved */
+    uint64_t memory_bytes;          /* given back (whatever a backup takes), taken, or moved */
     uint64_t content_bytes;         /* put away, brought back, or copied */
     uint64_t not_yet_visible_bytes; /* given back, and not shown as free by the driver yet */
     int32_t already;                /* 1: there was nothing to do */

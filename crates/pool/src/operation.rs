@@ -37,7 +37,7 @@ impl Engine {
     /// allocated there meanwhile. `None`: there is nothing.
     pub(crate) fn close(&self, scope: Scope, from: Wakefulness, operation: &'static str) -> Result<Option<Ground>> {
         let mut mapper = self.mapper.lock();
-        self.refuse_captures(&mapper, operation)?;
+        self.refuse_captures(&mut mapper, operation)?;
         let mut ground = self.ground(&mapper, scope)?;
         if from == Wakefulness::Awake {
             self.refuse_held(&ground)?;
@@ -106,8 +106,10 @@ impl Engine {
         held.map_or(Ok(()), |(address, holders)| Err(Error::Held { address, holders }))
     }
 
-    /// Refuses an operation while a registered stream is being captured.
-    pub(crate) fn refuse_captures(&self, mapper: &Mapper, operation: &'static str) -> Result<()> {
+    /// Refuses an operation while a registered stream is being captured. A capture that the driver has ended
+    /// without a word to the pool ends here.
+    pub(crate) fn refuse_captures(&self, mapper: &mut Mapper, operation: &'static str) -> Result<()> {
+        self.end_abandoned(mapper);
         mapper.captures.refuse(operation)?;
         match mapper.captured() {
             Some(clock) => Err(Error::Capturing { serial: clock.serial(), operation }),

@@ -63,7 +63,7 @@ impl Pool {
         for owner in owners.chain(engine.places_of(&mapper, of)).collect::<BTreeSet<DeviceId>>() {
             engine.demand_reach(&grants, owner)?;
         }
-        engine.quiet(&mapper, &runs, &grants)?;
+        engine.quiet(&mut mapper, &runs, &grants)?;
         mapper.open_runs(&runs, &grants)?;
         engine.book(&mut mapper, of, &spans, &grants)
     }
@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Where rights are lowered: refuses held blocks and open captures, then waits for the devices' work.
-    fn quiet(&self, mapper: &Mapper, runs: &[Run], grants: &[Grant]) -> Result<()> {
+    fn quiet(&self, mapper: &mut Mapper, runs: &[Run], grants: &[Grant]) -> Result<()> {
         let mut devices = BTreeSet::new();
         for run in runs {
             let lowered: Vec<DeviceId> = run.lowered(grants).collect();

@@ -17,7 +17,8 @@ use stitchpool_driver::{Address, DeviceId, Link};
 pub struct Suspended {
     /// Nothing was awake, and nothing was done.
     pub already: bool,
-    /// Memory that was given back, in bytes: that of the blocks, and idle memory of their arenas.
+    /// Memory that the blocks gave back, in bytes, and idle memory of their arenas. What their backup takes in its
+    /// place is not subtracted.
     pub released_bytes: u64,
     /// Content that was put away, in bytes.
     pub backup_bytes: u64,
@@ -39,8 +40,7 @@ impl Engine {
         let (mut mapper, users) = self.clear(ground, "suspend")?;
         self.allow_backup(&mapper, ground, backup)?;
         let shown = self.shown(&mapper, ground);
-        let held = |mapper: &Mapper| mapper.budgets.keys().map(|&device| mapper.held_bytes(device)).sum::<u64>();
-        let held_before = held(&mapper);
+        let held_before = mapper.held_without_trays();
         let idle = self.idle_slots(&mapper, ground);
         let mut beds = self.beds(&mapper, ground);
         beds.retain(|bed| !idle.contains_key(&bed.at));
@@ -54,7 +54,7 @@ impl Engine {
             return Err(error);
         }
         note_evicted(&mut mapper, &freight.beds, ground.evicts);
-        let released_bytes = held_before.saturating_sub(held(&mapper));
+        let released_bytes = held_before.saturating_sub(mapper.held_without_trays());
         drop(mapper);
         let backup_bytes = freight.bytes;
         let not_yet_visible_bytes = self.await_visible(&shown);

@@ -73,6 +73,11 @@ impl Mapper {
         }
     }
 
+    /// Bytes of all devices of the pool that no backup takes.
+    pub(crate) fn held_without_trays(&self) -> u64 {
+        self.budgets.keys().map(|&device| self.held_bytes(device).saturating_sub(self.tray_bytes(device))).sum()
+    }
+
     /// Bytes of a device that backups take, idle trays included.
     pub(crate) fn tray_bytes(&self, device: DeviceId) -> u64 {
         self.trays.bytes.get(&device).copied().unwrap_or(0)

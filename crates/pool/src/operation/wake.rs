@@ -35,7 +35,7 @@ impl Engine {
 
     fn wake(&self, ground: &Ground) -> Result<Resumed> {
         let mut mapper = self.mapper.lock();
-        self.refuse_captures(&mapper, "resume")?;
+        self.refuse_captures(&mut mapper, "resume")?;
         // What was freed asleep needs no memory: it shall be known as free.
         self.seal_all(&mapper);
         mapper.poll_clocks();

@@ -1,0 +1,73 @@
+//! Growable buffers of a life: memory comes and goes granule by granule.
+
+use crate::case::{Kind, Where};
+use crate::requests::base;
+use crate::shadow::Held;
+use crate::world::World;
+use stitchpool::{Block, Error, Placement, Request};
+
+const BUFFERS_MAX: usize = 4;
+const BUFFER_GRANULES: u64 = 16;
+
+impl World<'_> {
+    pub fn make_buffer(&mut self, lane: usize, arena: usize, place: Where) -> bool {
+        let count = self.blocks.values().filter(|held| held.kind == Kind::Buffer).count();
+        let Some(lane) = self.lane(lane).filter(|_| count < BUFFERS_MAX) else { return false };
+        let device = self.lanes[lane].device();
+        let request = Request {
+            placement: self.placement(place, device),
+            ..Request::new(0, self.lanes[lane].stream.id).in_arena(self.arenas[arena])
+        };
+        let arena = self.serving(lane, arena);
+        let granule_bytes = self.case.granule_bytes;
+        match self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes) {
+            Ok(growable) => {
+                let block = Block { address: growable.address(), bytes: growable.max_bytes() };
+                let base = base(device, &request.placement.unwrap_or(Placement::Home(device)));
+                let held = Self::held(block, Kind::Buffer, (lane, arena), base);
+                self.next += 1;
+                self.blocks.insert(self.next, Held { growable: Some(growable), ..held });
+                false
+            }
+            Err(Error::Asleep { .. }) if self.asleep[arena] => false,
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    pub fn back(&mut self, pick: usize, from: u64, granules: u64) -> bool {
+        let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return false };
+        let granule_bytes = self.case.granule_bytes;
+        let held = &self.blocks[&id];
+        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].runs()) else { return false };
+        let wanted = (from..from + granules).map(|granule| granule * granule_bytes);
+        let lacking: Vec<u64> = wanted.filter(|offset| !held.cells.contains_key(offset)).collect();
+        match growable.back(from * granule_bytes, granules * granule_bytes) {
+            Ok(()) => {
+                assert!(lacking.is_empty() || !self.asleep[held.arena], "the arena sleeps");
+                lacking.into_iter().for_each(|offset| self.add_cell((id, offset), granule_bytes));
+                false
+            }
+            Err(Error::BeyondMax { .. }) => from + granules <= BUFFER_GRANULES,
+            Err(_) if self.refused() => true,
+            Err(Error::OutOfMemory(_) | Error::Asleep { .. }) => false,
+            Err(error) => {
+                assert!(self.pool.stats().quarantined > 0, "{error}");
+                false
+            }
+        }
+    }
+
+    pub fn give_back(&mut self, pick: usize, from: u64, granules: u64) {
+        let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return };
+        let granule_bytes = self.case.granule_bytes;
+        let part = from * granule_bytes..(from + granules).min(BUFFER_GRANULES) * granule_bytes;
+        let given: Vec<u64> = self.blocks[&id].cells.range(part.clone()).map(|(&offset, _)| offset).collect();
+        if part.is_empty() || given.iter().any(|&offset| self.is_held((id, offset))) {
+            return;
+        }
+        let held = self.blocks.get_mut(&id).unwrap();
+        let bytes = held.growable.as_ref().unwrap().give_back(part.start, part.end - part.start).unwrap();
+        assert_eq!(bytes, given.len() as u64 * granule_bytes);
+        given.iter().for_each(|offset| drop(held.cells.remove(offset)));
+    }
+}

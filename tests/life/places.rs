@@ -1,0 +1,97 @@
+//! Where memory of a life can lie: the devices, and the host where it is a place of the pool. How much there is,
+//! and how much of it the pool may hold.
+
+use crate::case::{Store, Where};
+use crate::world::{DEVICES, World};
+use stitchpool::driver::{DeviceId, Driver};
+use stitchpool::{Backup, Placement, Segment};
+
+impl World<'_> {
+    /// A place of the pool.
+    pub fn place(&self, pick: usize) -> DeviceId {
+        self.places[pick % self.places.len()]
+    }
+
+    pub fn backup(&self, store: Store) -> Backup {
+        match store {
+            Store::Host => Backup::Host,
+            Store::Discard => Backup::Discard,
+            Store::Peer(place) => Backup::Peer(self.place(place)),
+            Store::Disk => Backup::Disk(std::env::temp_dir()),
+        }
+    }
+
+    /// Where it is for a stream of a device. Without the host as a place, its part is the other device's.
+    pub fn placement(&self, place: Where, home: DeviceId) -> Option<Placement> {
+        let other = DeviceId(1 - home.0);
+        let host = self.places.get(usize::from(DEVICES)).copied();
+        let deal = |devices| Some(Placement::RoundRobin { devices, stripe_bytes: self.case.granule_bytes });
+        match place {
+            Where::Home => None,
+            Where::Away => Some(Placement::Home(other)),
+            Where::Host => Some(Placement::Home(host.unwrap_or(other))),
+            Where::Dealt => deal(vec![home, other]),
+            Where::Mixed => deal([home, other].into_iter().chain(host).collect()),
+            Where::Spilled => Some(Placement::Spill([home, other].into_iter().chain(host).collect())),
+        }
+    }
+
+    /// Each segment lies where the placement says, stripe by stripe where it deals.
+    pub fn assert_placed(placement: &Placement, segments: &[Segment]) {
+        let devices = placement.devices();
+        let fits = |(stripe, segment): (usize, &Segment)| match placement {
+            Placement::RoundRobin { .. } => segment.device == devices[stripe % devices.len()],
+            _ => devices.contains(&segment.device),
+        };
+        assert!(segments.iter().enumerate().all(fits), "{placement:?}: {segments:?}");
+    }
+
+    /// What the pool holds of each place.
+    pub fn physical(&self) -> Vec<u64> {
+        self.pool.stats().devices.iter().map(|device| device.holdings.physical_bytes).collect()
+    }
+
+    /// A request was refused for want of memory: not even what nobody
+    /// has taken yet of its places is enough for so many bytes. It can be shown where a handle is a granule.
+    pub fn assert_short(&self, placement: &Placement, bytes: u64) {
+        if self.case.handle_granules > 1 || self.pool.stats().quarantined > 0 {
+            return;
+        }
+        let devices = match placement {
+            Placement::Home(device) => std::slice::from_ref(device),
+            Placement::Spill(devices) => devices,
+            _ => return,
+        };
+        let granule_bytes = self.case.granule_bytes;
+        let held_bytes = self.physical();
+        let left = |device: &DeviceId| {
+            let index = self.places.iter().position(|place| place == device).unwrap();
+            let allowed_bytes = self.limits_bytes[index].saturating_sub(held_bytes[index]);
+            self.host.memory(*device).unwrap().free_bytes.min(allowed_bytes) / granule_bytes
+        };
+        let granules: u64 = devices.iter().map(left).sum();
+        assert!(
+            granules < bytes.div_ceil(granule_bytes),
+            "{granules} granules were left of {placement:?}, not {bytes} bytes"
+        );
+    }
+
+    pub fn set_limit(&mut self, place: usize, granules: u64) -> bool {
+        let limit_bytes = (granules > 0).then_some(granules * self.case.granule_bytes);
+        if let Err(error) = self.pool.set_limit(self.place(place), limit_bytes) {
+            return self.excuse(&error);
+        }
+        let index = place % self.places.len();
+        self.limits_bytes[index] = limit_bytes.unwrap_or(u64::MAX);
+        false
+    }
+
+    pub fn set_headroom(&self, place: usize, granules: u64) {
+        self.pool.set_headroom(self.place(place), granules * self.case.granule_bytes).unwrap();
+    }
+
+    /// Others take so many granules. More than the pool leaves them is refused, and then nothing changes.
+    pub fn set_outside(&self, place: usize, granules: u64) {
+        drop(self.host.outside(self.place(place), granules * self.case.granule_bytes));
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests of a life: where the pool serves them from, and how blocks come into the shadow.
+
+use crate::case::{Kind, Op};
+use crate::rig::Application;
+use crate::shadow::{Cell, Given, Held, Place, right};
+use crate::world::{GRAPH, World};
+use std::collections::{BTreeMap, BTreeSet};
+use stitchpool::driver::{DeviceId, Rights};
+use stitchpool::{Block, Error, Placement, Request};
+
+impl World<'_> {
+    pub fn alloc(&mut self, op: &Op) -> bool {
+        let Op::Alloc { lane, recorded, size, exclusive, arena, place } = *op else { return false };
+        let captured = self.lane_where(lane, |lane| lane.capture.is_some()).filter(|_| recorded);
+        let Some(lane) = captured.or_else(|| self.lane_where(lane, |lane| lane.end.is_none())) else { return false };
+        let device = self.lanes[lane].device();
+        let request = Request {
+            exclusive,
+            placement: self.placement(place, device),
+            ..Request::new(size.bytes(self.case.granule_bytes), self.lanes[lane].stream.id).in_arena(self.arenas[arena])
+        };
+        let arena = self.serving(lane, arena);
+        let placement = request.placement.clone().unwrap_or(Placement::Home(device));
+        match self.pool.alloc(&request) {
+            Ok(block) => {
+                assert!(!self.asleep[arena], "the arena sleeps");
+                let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };
+                let segments = self.pool.segments(block.address, block.bytes).unwrap();
+                if exclusive {
+                    Self::assert_placed(&placement, &segments);
+                }
+                self.enter(Self::held(block, kind, (lane, arena), base(device, &placement)));
+                false
+            }
+            Err(Error::Asleep { .. }) if self.asleep[arena] => false,
+            Err(_) if self.refused() => true,
+            Err(Error::OutOfMemory(_)) => {
+                self.assert_short(&placement, request.bytes);
+                false
+            }
+            Err(error) => self.excuse(&error),
+        }
+    }
+
+    pub fn held(block: Block, kind: Kind, (owner, arena): (usize, usize), base: Given) -> Held {
+        let (cells, asked) = (BTreeMap::new(), BTreeMap::new());
+        let (users, growable) = (BTreeSet::from([owner]), None);
+        let (live, captured, evicted) = (true, arena >= GRAPH, false);
+        Held { block, kind, owner, arena, live, captured, cells, users, base, asked, growable, evicted }
+    }
+
+    /// A new block comes into the shadow, and is written.
+    fn enter(&mut self, held: Held) {
+        let step_bytes = if held.kind == Kind::Plain { held.block.bytes } else { self.case.granule_bytes };
+        self.next += 1;
+        let (id, Block { address, bytes }, owner) = (self.next, held.block, held.owner);
+        self.blocks.insert(id, held);
+        (0..bytes).step_by(step_bytes as usize).for_each(|offset| self.add_cell((id, offset), step_bytes));
+        if self.is_recording(id) {
+            self.host.fill(self.lanes[owner].stream.raw, address, bytes, id);
+        }
+    }
+
+    pub fn add_cell(&mut self, (id, offset): Place, bytes: u64) {
+        let held = self.blocks.get_mut(&id).unwrap();
+        let mut rights = held.base.clone();
+        rights.extend(self.asked[held.arena].clone());
+        rights.extend(held.asked.get(&offset).cloned().unwrap_or_default());
+        let (at, owner) = (held.at(offset), held.owner);
+        let may_write = right(&rights, self.lanes[owner].device()) == Rights::ReadWrite;
+        held.cells.insert(offset, Cell { bytes, seed: None, rights, asleep: false });
+        if may_write && self.can_use(id, owner) {
+            self.touch((id, offset), at, owner, true);
+        }
+    }
+}
+
+/// Who may use what lies there, if nothing else is asked for.
+pub fn base(home: DeviceId, placement: &Placement) -> Given {
+    let devices = placement.devices().into_iter().filter(|device| !device.is_host()).chain([home]);
+    devices.map(|device| (device, Rights::ReadWrite)).collect()
+}

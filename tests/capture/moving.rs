@@ -3,6 +3,7 @@
 use crate::rig::{Application, GRANULE, Rig, Stream};
 use crate::tight;
 use std::sync::{Arc, Mutex};
+use stitchpool::driver::DeviceId;
 use stitchpool::{Backup, Error, Interest, Listener, Pin, Request, Scope, Segment};
 
 /// Holds a pin while its memory is there, as a registration does; refuses if it shall.
@@ -79,6 +80,26 @@ fn a_graphs_arena_sleeps_and_wakes_with_all_of_its_addresses() {
     rig.pool.release_graph(arena).unwrap();
     rig.pool.trim_and_wait().unwrap();
     rig.pool.check().unwrap();
+}
+
+#[test]
+fn what_a_graph_leaves_asleep_needs_no_memory() {
+    let rig = tight(16);
+    let (a, b) = (rig.stream(0), rig.stream(0));
+    let arena = rig.arena("graph");
+    let (graph, kept) = captured(&rig, &a);
+    rig.host.launch(a.raw, &graph).unwrap();
+    rig.pool.suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    // Its memory would wait for all that may be a replay, but while it sleeps there is none.
+    let busy = rig.block(&b, 1);
+    rig.free(&kept);
+    rig.pool.release_graph(arena).unwrap();
+    rig.host.outside(DeviceId(0), 15 * GRANULE).unwrap();
+    rig.pool.resume(Scope::Arena(arena)).unwrap();
+    rig.free(&busy);
+    rig.host.outside(DeviceId(0), 0).unwrap();
+    rig.pool.dissolve(arena).unwrap();
+    rig.over();
 }
 
 #[test]

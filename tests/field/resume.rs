@@ -142,6 +142,29 @@ fn f12_what_is_freed_asleep_needs_no_resume_to_be_gone() {
 }
 
 #[test]
+fn f12_what_is_freed_asleep_needs_no_memory_whatever_its_streams_are_busy_with() {
+    let places = Places::new("busy");
+    for backup in places.all() {
+        let rig = two_devices(CHUNK, 8);
+        let (stream, other) = (rig.stream(), rig.stream());
+        let blocks = [1, 2].map(|seed| filled(&rig, &Request::new(3 * CHUNK, stream.id).exclusive(), seed));
+        let plain = filled(&rig, &Request::new(3 * CHUNK / 2, stream.id), 3);
+        [blocks[0], plain].iter().for_each(|&block| rig.pool().record_use(block, other.id).unwrap());
+        rig.pool().suspend(Scope::All, &backup).unwrap();
+        rig.busy(other);
+        [blocks[0], plain].iter().for_each(|&block| rig.free(block));
+        rig.host.outside(HERE, 5 * CHUNK).unwrap();
+        rig.pool().resume(Scope::All).unwrap_or_else(|error| panic!("{backup:?}: {error}"));
+        assert!(rig.is_marked(blocks[1], 3 * CHUNK, 2));
+        assert_eq!(rig.physical_bytes(), 3 * CHUNK);
+        assert!(rig.host.queued(other.raw).unwrap() > 0, "nobody waited for it");
+        rig.host.outside(HERE, 0).unwrap();
+        rig.done(other);
+        rig.free(blocks[1]);
+    }
+}
+
+#[test]
 fn f33_every_size_sleeps_and_wakes_and_only_what_is_in_it_is_put_away() {
     for chunk_bytes in CHUNKS {
         for bytes in [1, 128, 6912, chunk_bytes - 1, chunk_bytes, chunk_bytes + 1] {

@@ -112,7 +112,34 @@ impl Inside {
         self.pending.len() < before
     }
 
-    /// Takes bytes out of the pending blocks; all of them are in such.
+    /// Takes bytes that have no memory out of those that are free or wait: no work can name them, whatever its
+    /// stream is before. False: a block lives there, and nothing was taken.
+    pub(crate) fn take_asleep(&mut self, start: u64, end: u64) -> bool {
+        let mut free = Vec::new();
+        let mut at = start;
+        while at < end {
+            let waits = || self.pending.iter().map(Pending::extent).find(|it| it.start <= at && at < it.end());
+            let next = match self.extents.holding(at) {
+                Some(extent) => {
+                    let high = extent.end().min(end);
+                    free.push((at, high));
+                    high
+                }
+                None => match waits() {
+                    Some(extent) => extent.end(),
+                    None => return false,
+                },
+            };
+            at = next;
+        }
+        for (low, high) in free {
+            self.extents.remove_range(low, units_of(high - low));
+        }
+        self.take_from_pending(start, end);
+        true
+    }
+
+    /// Takes what of these bytes is in pending blocks out of them.
     pub(crate) fn take_from_pending(&mut self, start: u64, end: u64) {
         let mut rest = Vec::new();
         for block in std::mem::take(&mut self.pending) {

@@ -140,7 +140,7 @@ impl Engine {
                 let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
                 let asleep = chains.flat_map(|chain| chain.slots()).filter(|slot| matches!(slot, Slot::Asleep { .. }));
                 let places: Vec<(Address, u64)> = asleep.map(|slot| (slot.at(), slot.bytes())).collect();
-                places.into_iter().filter(|&(at, bytes)| inside.extents.remove_range(at.0, units_of(bytes))).collect()
+                places.into_iter().filter(|&(at, bytes)| inside.take_asleep(at.0, at.0 + bytes)).collect()
             };
             for (at, bytes) in freed {
                 self.forget_bed(mapper, heap, at, bytes);

@@ -6,7 +6,7 @@ use crate::shadow::{Given, right};
 use crate::world::{ARENAS, DEVICES, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
-use stitchpool::{Error, Scope};
+use stitchpool::{Error, Holdings, Scope, Stats};
 
 impl World<'_> {
     /// The pool is sound, and no work but trespassers' has met a fault.
@@ -20,10 +20,28 @@ impl World<'_> {
         let parts = |kind: Kind, cells: usize| if kind == Kind::Buffer { cells } else { 1 };
         let live = self.blocks.values().filter(|held| held.live);
         assert_eq!(stats.live_blocks, live.map(|held| parts(held.kind, held.cells.len()) as u64).sum::<u64>());
-        for device in &stats.devices {
-            let in_use_bytes = self.host.ledger().physical_bytes_on(device.holdings.device);
-            assert!(device.holdings.physical_bytes <= in_use_bytes, "{}", device.holdings);
+        self.compare_figures(&stats);
+    }
+
+    /// Each byte is told once, and nothing that is not there. Where the driver has never refused, all of them are.
+    fn compare_figures(&self, stats: &Stats) {
+        let (is_calm, is_settled) = (self.faulty.failed() == 0, stats.stale_mappings == 0);
+        for held in stats.devices.iter().map(|device| device.holdings) {
+            let in_use_bytes = self.host.ledger().physical_bytes_on(held.device);
+            let free_bytes = held.free_bytes + held.stranded_bytes + held.pinned_bytes;
+            let told_bytes = held.live_bytes + held.pending_bytes + held.kept_bytes + free_bytes + held.backup_bytes;
+            assert!(told_bytes <= held.physical_bytes && held.physical_bytes <= in_use_bytes, "{held}");
+            assert!(held.leased_bytes <= held.live_bytes && held.remote_bytes <= held.live_bytes, "{held}");
+            assert!(!is_calm || held.physical_bytes == in_use_bytes, "{in_use_bytes} are in use: {held}");
+            assert!(!is_calm || !is_settled || told_bytes == held.physical_bytes, "{held}");
         }
+        let cells = |asleep: bool| {
+            let cells = self.blocks.values().filter(|held| held.live).flat_map(|held| held.cells.values());
+            cells.filter(move |cell| cell.asleep == asleep).map(|cell| cell.bytes).sum::<u64>()
+        };
+        let all = |bytes: fn(&Holdings) -> u64| stats.devices.iter().map(|device| bytes(&device.holdings)).sum::<u64>();
+        assert!(!is_calm || all(|held| held.live_bytes) == cells(false), "{stats:?}");
+        assert!(!is_calm || all(|held| held.suspended_bytes) >= cells(true), "{stats:?}");
     }
 
     /// What a device may do at an address, found by trying; no queued work may name it.

@@ -40,6 +40,18 @@ impl Patch {
         Ok(Self { range, grants })
     }
 
+    /// Both ends of each handle, as offset and bytes: who has seen them has seen every handle in its place, however
+    /// large it is.
+    pub fn ends(&self) -> stitchpool_chunks::Result<Vec<(u64, u64)>> {
+        let segments = self.range.segments(0, self.bytes())?;
+        let ends = segments.into_iter().flat_map(|segment| {
+            let first = segment.at.bytes_from(self.range.at());
+            let bytes = END_BYTES.min(segment.bytes / 2);
+            [(first, bytes), (first + segment.bytes - bytes, bytes)]
+        });
+        Ok(ends.collect())
+    }
+
     /// How long it is.
     pub const fn bytes(&self) -> u64 {
         self.range.bytes()
@@ -72,6 +84,9 @@ impl Patch {
         Err(Error::new(Verb::Kernel, ErrorKind::IllegalAddress, detail).on(device))
     }
 }
+
+/// So much of each end of a handle is looked at. (All of every handle, for each pair of 63 devices, would be 60 GiB.)
+const END_BYTES: u64 = 16 << 10;
 
 /// The coarsest granularity of these devices: what a range over all of them is counted in.
 fn granule(origin: &Origin, devices: impl Iterator<Item = DeviceId>) -> Result<u64> {
@@ -107,6 +122,31 @@ impl Strand {
         let (at, bytes) = (patch.range.at(), patch.bytes());
         // SAFETY: as for `fill`, for reading.
         self.run(times, || unsafe { self.kernels.verify(self.raw, at, bytes, seed) })
+    }
+
+    /// Writes patterns of `seed` at both ends of each handle.
+    pub fn fill_ends(&self, patch: &Patch, seed: u64) -> stitchpool_chunks::Result<()> {
+        patch.demand(self, Rights::ReadWrite)?;
+        for (offset, bytes) in patch.ends()? {
+            let at = patch.range.at() + offset;
+            // SAFETY: as for `fill`.
+            self.run(1, || unsafe { self.kernels.fill(self.raw, at, bytes, seed ^ offset) })?;
+        }
+        Ok(())
+    }
+
+    /// Reads both ends of each handle and compares them with what [`Strand::fill_ends`] wrote there. What differed is
+    /// in the tally. Gives how many bytes that were.
+    pub fn verify_ends(&self, patch: &Patch, seed: u64) -> stitchpool_chunks::Result<u64> {
+        patch.demand(self, Rights::Read)?;
+        let mut read_bytes = 0;
+        for (offset, bytes) in patch.ends()? {
+            let at = patch.range.at() + offset;
+            // SAFETY: as for `fill`, for reading.
+            self.run(1, || unsafe { self.kernels.verify(self.raw, at, bytes, seed ^ offset) })?;
+            read_bytes += bytes;
+        }
+        Ok(read_bytes)
     }
 
     /// Copies all of one patch over another of the same size, so many times.

@@ -77,25 +77,26 @@ impl Trial<'_> {
         (0..HANDLES).map(|_| self.create(device, HandleKind::Private)).collect()
     }
 
-    /// Writes on one stream, reads on another that comes after it, and demands the same bytes.
+    /// Writes both ends of each handle on one stream, reads them on another that comes after it, and demands the same
+    /// bytes.
     fn write_and_read(&self, writer: DeviceId, write: &Patch, reader: DeviceId, read: &Patch) -> Result<()> {
         let before = self.session.kernels.tally()?;
-        Strand::open(self.session, writer)?.fill(write, SEED, 1)?;
-        Strand::open(self.session, reader)?.verify(read, SEED, 1)?;
+        Strand::open(self.session, writer)?.fill_ends(write, SEED)?;
+        let read_bytes = Strand::open(self.session, reader)?.verify_ends(read, SEED)?;
         let Tally { checked_bytes, wrong_bytes, faults } = self.session.kernels.tally()?;
         let faults = faults.get(before.faults.len()..).unwrap_or_default();
         ensure!(faults.is_empty(), "{}", faults.join("; "));
         let wrong_bytes = wrong_bytes - before.wrong_bytes;
-        ensure!(wrong_bytes == 0, "{wrong_bytes} bytes of {} came back wrong", read.bytes());
+        ensure!(wrong_bytes == 0, "{wrong_bytes} bytes of {read_bytes} came back wrong");
         let checked_bytes = checked_bytes - before.checked_bytes;
-        ensure!(checked_bytes == read.bytes(), "only {checked_bytes} bytes of {} were read", read.bytes());
+        ensure!(checked_bytes == read_bytes, "only {checked_bytes} bytes of {read_bytes} were read");
         Ok(())
     }
 
     fn virtual_memory(&self, device: DeviceId) -> Result<String> {
         let patch = Patch::of(&self.origin, vec![self.create(device, HandleKind::Private)?], &[device])?;
         self.write_and_read(device, &patch, device, &patch)?;
-        Ok(format!("reserved, created, mapped and opened {}, wrote and read it", show(patch.bytes())))
+        Ok(format!("reserved, created, mapped and opened {}, wrote and read both ends", show(patch.bytes())))
     }
 
     fn whole_granules(&self, device: DeviceId) -> Result<String> {
@@ -139,9 +140,9 @@ impl Trial<'_> {
     fn read_only(&self, device: DeviceId) -> Result<String> {
         let mut patch = Patch::of(&self.origin, self.handles(device)?, &[device])?;
         let strand = Strand::open(self.session, device)?;
-        strand.fill(&patch, SEED, 1)?;
+        strand.fill_ends(&patch, SEED)?;
         patch.open(Grant { device, rights: Rights::Read })?;
-        strand.verify(&patch, SEED, 1)?;
+        strand.verify_ends(&patch, SEED)?;
         Ok("rights were lowered to reading, and it could be read".to_owned())
     }
 

@@ -3,10 +3,11 @@
 //! Sizes are those of the report, or scaled; capacities are exact, so that a case passes with N chunks
 //! and fails cleanly with one less. The pool under test runs on the host driver, which refuses all that
 //! a GPU refuses.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
 
 mod aftermath;
 mod capture;
+mod contexts;
 mod evict;
 mod exclusive;
 mod faults;
@@ -14,6 +15,9 @@ mod growable;
 mod growth;
 mod headroom;
 mod holds;
+#[expect(dead_code, reason = "other test programs let things happen in between")]
+#[path = "../rig/interjecting.rs"]
+mod interjecting;
 mod kin;
 mod limit;
 mod messages;
@@ -33,4 +37,5 @@ mod speed;
 mod streams;
 mod survey;
 mod swap;
+mod visibility;
 mod watchdog;

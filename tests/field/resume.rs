@@ -1,6 +1,6 @@
 //! Memory that comes back after every refusal, at every size and in any order: F06, F11, F12, F33, F37, F38.
 
-use crate::rig::{CHUNKS, HERE, KIB, Rig, Shape};
+use crate::rig::{CHUNKS, HERE, KIB, Rig, Shape, shortage};
 use std::path::PathBuf;
 use stitchpool::chunks::Reservation;
 use stitchpool::driver::host::Quirks;
@@ -192,6 +192,56 @@ fn f33_every_size_sleeps_and_wakes_and_only_what_is_in_it_is_put_away() {
     }
 }
 
+/// What could grow from cycle to cycle. (The pool's own logs of frees grow too, up to their bound.)
+fn residue(rig: &Rig, files: usize) -> [u64; 7] {
+    let ledger = rig.ledger();
+    let [here, there, host] = [HERE, THERE, DeviceId::HOST].map(|device| ledger.physical_bytes_on(device));
+    [here, there, host, ledger.mappings, ledger.reservations, ledger.events, files as u64]
+}
+
+#[test]
+fn f36_no_backup_of_no_kind_of_memory_leaves_a_residue() {
+    let places = Places::new("residue");
+    for backup in places.all().into_iter().chain([Backup::Discard]) {
+        let rig = two_devices(CHUNK, 64);
+        let stream = rig.stream();
+        let own = rig.ask(&Request::new(3 * CHUNK, stream.id).exclusive()).unwrap();
+        let buffer = rig.pool().growable(&Request::new(4 * CHUNK, stream.id), 8 * CHUNK).unwrap();
+        let graph = rig.pool().arena("graph").unwrap();
+        rig.pool().begin_capture(stream.id, graph).unwrap();
+        let captured = [rig.take(stream, CHUNK), rig.take(stream, 3 * CHUNK / 2)];
+        rig.pool().end_capture(stream.id).unwrap();
+        rig.free(captured[0]);
+        let mut first = [None; 2];
+        for cycle in 0..300_u64 {
+            let passing = rig.take(stream, 5 * CHUNK / 2);
+            for (at, bytes) in [(own, 3 * CHUNK), (buffer.address(), 4 * CHUNK), (passing, 2 * CHUNK)] {
+                rig.mark(at, bytes, cycle as u8);
+            }
+            let asleep = rig.pool().suspend(Scope::All, &backup).map(|_| residue(&rig, places.files())).unwrap();
+            assert_eq!(asleep[0], 0, "{backup:?}, cycle {cycle}");
+            if cycle % 2 == 0 {
+                rig.free(passing);
+            }
+            rig.pool().resume(Scope::All).unwrap();
+            let whole = backup == Backup::Discard || rig.is_marked(own, 3 * CHUNK, cycle as u8);
+            assert!(whole && (backup == Backup::Discard || rig.is_marked(buffer.address(), 4 * CHUNK, cycle as u8)));
+            if cycle % 2 == 1 {
+                rig.free(passing);
+            }
+            buffer.give_back(3 * CHUNK, CHUNK).unwrap();
+            buffer.grow_to(4 * CHUNK).unwrap();
+            rig.pool().trim_and_wait().unwrap();
+            let both = (asleep, residue(&rig, places.files()));
+            let before = *first[cycle as usize % 2].get_or_insert(both);
+            assert_eq!(before, both, "{backup:?}, cycle {cycle}");
+        }
+        rig.free(captured[1]);
+        rig.pool().release_graph(graph).unwrap();
+        drop(buffer);
+    }
+}
+
 #[test]
 fn f37_tags_with_and_without_a_backup_sleep_and_wake_in_any_order() {
     let places = Places::new("tags");
@@ -223,6 +273,30 @@ fn f37_tags_with_and_without_a_backup_sleep_and_wake_in_any_order() {
             assert!(blocks[1..].iter().all(|&block| rig.is_marked(block, bytes, 0xA5)), "{backup:?}, turn {turn}");
         }
     }
+}
+
+#[test]
+fn f38_what_never_comes_back_makes_the_resume_fail_and_the_content_wait() {
+    let quirks = Quirks { release_only_on_unreserve: true, ..Quirks::default() };
+    let rig = Shape { quirks, ..Shape::exact(CHUNK, 16) }.build();
+    let stream = rig.stream();
+    let pool = rig.another_pool();
+    let id = pool.register(stream.raw).unwrap();
+    let block = pool.alloc(&Request::new(10 * CHUNK, id).exclusive()).unwrap();
+    rig.mark(block.address, block.bytes, 7);
+    let slept = pool.suspend(Scope::Block(block.address), &Backup::Host).unwrap();
+    assert_eq!(slept.not_yet_visible_bytes, 10 * CHUNK);
+    for attempt in 0..20 {
+        let short = shortage(pool.resume(Scope::Block(block.address)));
+        assert_eq!(short.devices[0].device_free_bytes, Some(6 * CHUNK), "attempt {attempt} has taken nothing");
+        let here = pool.stats().devices[0].holdings;
+        assert_eq!((here.physical_bytes, here.suspended_bytes), (0, 10 * CHUNK), "attempt {attempt}: {here}");
+        assert_eq!(rig.ledger().physical_bytes_on(DeviceId::HOST), 10 * CHUNK, "the content waits");
+        pool.check().unwrap();
+    }
+    // Another block of what is left is nobody's business.
+    let other = pool.alloc(&Request::new(6 * CHUNK, id)).unwrap();
+    [block, other].iter().for_each(|block| pool.free(block.address).unwrap());
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! A wrapper that lets something happen right after an event was recorded, as another thread might
-//! just then.
+//! A wrapper that lets something happen right after an event was recorded, as another thread might just then;
+//! that shows memory as free later than it is, as some drivers do; and that notes which devices were touched.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +15,38 @@ type Interjection = Box<dyn FnOnce() + Send>;
 pub struct Interjecting {
     driver: Arc<dyn Driver>,
     interjection: Mutex<Option<Interjection>>,
+    /// How many questions for free memory it takes until more is shown.
+    looks: Mutex<u64>,
+    /// What was shown last, and how often since there is more.
+    shown: Mutex<BTreeMap<DeviceId, (u64, u64)>>,
+    touched: Mutex<BTreeSet<DeviceId>>,
 }
 
 impl Interjecting {
     pub fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
-        Arc::new(Self { driver, interjection: Mutex::default() })
+        let (looks, shown) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { driver, interjection: Mutex::default(), looks, shown, touched: Mutex::default() })
+    }
+
+    /// From now on memory that comes back is shown as free only after so many looks.
+    pub fn show_after(&self, looks: u64) {
+        *self.looks.lock().unwrap() = looks;
+    }
+
+    /// The devices that something was done on since the last time which on a GPU makes a context there.
+    pub fn take_touched(&self) -> BTreeSet<DeviceId> {
+        std::mem::take(&mut self.touched.lock().unwrap())
+    }
+
+    fn touch(&self, device: DeviceId) {
+        self.touched.lock().unwrap().insert(device);
+    }
+
+    /// A default stream means its context's.
+    fn touch_if_default(&self, stream: RawStream) {
+        if stream.value <= LEGACY_VALUE {
+            self.touch(stream.device);
+        }
     }
 
     /// Does this after the next event is recorded, before the caller hears of it.
@@ -26,6 +54,9 @@ impl Interjecting {
         *self.interjection.lock().unwrap() = Some(Box::new(interjection));
     }
 }
+
+/// The driver's other value for the legacy default stream, beside 0.
+const LEGACY_VALUE: u64 = 1;
 
 impl fmt::Debug for Interjecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +79,16 @@ impl Driver for Interjecting {
     }
 
     fn memory(&self, device: DeviceId) -> Result<DeviceMemory> {
-        self.driver.memory(device)
+        self.touch(device);
+        let now = self.driver.memory(device)?;
+        let mut shown = self.shown.lock().unwrap();
+        let (free_bytes, looks) = shown.entry(device).or_insert((now.free_bytes, 0));
+        if now.free_bytes > *free_bytes && *looks < *self.looks.lock().unwrap() {
+            *looks += 1;
+            return Ok(DeviceMemory { free_bytes: *free_bytes, ..now });
+        }
+        (*free_bytes, *looks) = (now.free_bytes, 0);
+        Ok(now)
     }
 
     fn link(&self, from: DeviceId, to: DeviceId) -> Result<Link> {
@@ -93,6 +133,7 @@ impl Driver for Interjecting {
     }
 
     unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {
+        self.touch_if_default(stream);
         // SAFETY: the caller keeps this verb's conditions.
         let event = unsafe { self.driver.record(stream) }?;
         let interjection = self.interjection.lock().unwrap().take();
@@ -103,6 +144,7 @@ impl Driver for Interjecting {
     }
 
     unsafe fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()> {
+        self.touch_if_default(stream);
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.driver.wait(stream, event) }
     }
@@ -133,21 +175,25 @@ impl Driver for Interjecting {
     }
 
     unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
+        self.touch(stream.device);
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.driver.copy(stream, to, from, bytes) }
     }
 
     unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
+        self.touch(stream.device);
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.driver.memset(stream, at, bytes, value) }
     }
 
     unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
+        self.touch(device);
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.driver.read(device, at, into) }
     }
 
     unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
+        self.touch(device);
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.driver.write(device, at, from) }
     }

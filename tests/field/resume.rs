@@ -213,7 +213,7 @@ fn f36_no_backup_of_no_kind_of_memory_leaves_a_residue() {
         rig.pool().end_capture(stream.id).unwrap();
         rig.free(captured[0]);
         let mut first = [None; 2];
-        for cycle in 0..300_u64 {
+        for cycle in 0..100_u64 {
             let passing = rig.take(stream, 5 * CHUNK / 2);
             for (at, bytes) in [(own, 3 * CHUNK), (buffer.address(), 4 * CHUNK), (passing, 2 * CHUNK)] {
                 rig.mark(at, bytes, cycle as u8);

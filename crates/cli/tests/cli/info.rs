@@ -48,6 +48,19 @@ fn verdict<'a>(info: &'a Value, feature: &str) -> (&'a str, &'a str) {
     (found["verdict"].as_str().unwrap(), found["reason"].as_str().unwrap())
 }
 
+#[test]
+fn many_devices_and_large_granules_are_tried_in_seconds() {
+    let start = std::time::Instant::now();
+    let many = run(&["info", "--driver", "host", "--devices", "63", "--json"]).object();
+    assert_eq!((many["devices"].as_array().unwrap().len(), verdict(&many, "peers").0), (63, "works"));
+    let coarse = run(&["info", "--driver", "host", "--devices", "2", "--granule", "1GiB", "--json"]).object();
+    for feature in ["stitching", "aliases", "read-only rights", "peers", "host memory"] {
+        assert_eq!(verdict(&coarse, feature).0, "works", "{feature}");
+    }
+    // All of every handle would be some 200 GiB to write and to read.
+    assert!(start.elapsed().as_secs() < 60, "it took {:?}", start.elapsed());
+}
+
 fn sign(info: &Value, trouble: Trouble) -> &str {
     let all = info["troubles"].as_array().unwrap();
     assert_eq!(all.len(), Trouble::ALL.len());

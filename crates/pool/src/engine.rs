@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::stats::{DeviceStats, Stats};
 use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,6 +88,7 @@ impl Engine {
             stale: VecDeque::new(),
             order: Order::default(),
             clocks: BTreeMap::new(),
+            at_work: BTreeSet::new(),
             arenas: Arenas::default(),
             refuges: BTreeMap::new(),
             captures: Captures::default(),
@@ -179,9 +180,8 @@ impl Engine {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
                 // A vacant heap changes its tenant only while no miss is under way in it.
                 let mapper = self.mapper.lock();
-                let arena = mapper.arenas.get(arena)?;
-                let grants = self.grants(&key, device, &arena.grants)?;
-                let awake = arena.wakefulness == Wakefulness::Awake;
+                let grants = self.grants(&key, device, &mapper)?;
+                let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
                 self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
             }
         };
@@ -205,16 +205,17 @@ impl Engine {
         }
     }
 
-    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers; over that,
-    /// what was `asked` for the arena.
-    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, asked: &[Grant]) -> Result<Arc<[Grant]>> {
+    /// Who gets rights on a heap's memory: the stream's device, those it lies on, the readers, and the peers where
+    /// all is open to them; over that, what was asked for the arena.
+    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, mapper: &Mapper) -> Result<Arc<[Grant]>> {
+        let asked = &mapper.arenas.get(key.arena)?.grants;
         let places = key.placement.devices();
         // Memory of the host is no user of anything: the CPU reads what is open to it only if asked for.
         let owners = places.iter().copied().filter(|place| !place.is_host());
         let named = std::iter::once(device).chain(owners).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
         if self.settings.open_to_peers {
-            for &peer in self.devices.keys().filter(|device| !device.is_host()) {
+            for &peer in &mapper.at_work {
                 if self.unreachable(peer, &places)?.is_none() {
                     users.push(peer);
                 }

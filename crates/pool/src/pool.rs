@@ -83,9 +83,9 @@ impl Pool {
         let arena = ArenaId::DEFAULT;
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let mut mapper = engine.mapper.lock();
-        let arena = mapper.arenas.get(arena)?;
-        let grants = engine.grants(&key, stream.device, &arena.grants)?;
-        let awake = arena.wakefulness == Wakefulness::Awake;
+        engine.put_to_work(&mut mapper, stream.device)?;
+        let grants = engine.grants(&key, stream.device, &mapper)?;
+        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
         let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);

@@ -138,3 +138,19 @@ fn f31_a_device_that_could_not_be_let_in_is_let_in_later() {
         assert!(blocks.iter().all(|&block| floor.reaches(NEXT, block)));
     }
 }
+
+#[test]
+fn f31_what_is_left_of_a_dissolved_arena_is_in_no_newcomers_way() {
+    let floor = Floor::new();
+    let here = floor.stream(HERE);
+    let arena = floor.pool.arena("passing").unwrap();
+    let passing = floor.pool.alloc(&exclusive(2 * CHUNK, here).in_arena(arena)).unwrap();
+    floor.pool.free(passing.address).unwrap();
+    floor.pool.dissolve(arena).unwrap();
+    let next = floor.stream(NEXT);
+    // Its memory serves others, open to both.
+    let all = floor.take(&Request::new(64 * CHUNK, here));
+    assert!(floor.reaches(HERE, all) && floor.reaches(NEXT, all));
+    floor.pool.retire(next).unwrap();
+    floor.pool.check().unwrap();
+}

@@ -1,7 +1,6 @@
 //! Growable buffers of a life: memory comes and goes granule by granule.
 
 use crate::case::{Kind, Where};
-use crate::requests::base;
 use crate::shadow::Held;
 use crate::world::World;
 use stitchpool::{Block, Error, Placement, Request};
@@ -23,7 +22,7 @@ impl World<'_> {
         match self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes) {
             Ok(growable) => {
                 let block = Block { address: growable.address(), bytes: growable.max_bytes() };
-                let base = base(device, &request.placement.unwrap_or(Placement::Home(device)));
+                let base = self.base(device, &request.placement.unwrap_or(Placement::Home(device)));
                 let held = Self::held(block, Kind::Buffer, (lane, arena), base);
                 self.next += 1;
                 self.blocks.insert(self.next, Held { growable: Some(growable), ..held });

@@ -4,7 +4,7 @@ use crate::rig::{Application, Stream};
 use crate::shadow::Place;
 use crate::world::{GRAPH, World};
 use stitchpool::ArenaId;
-use stitchpool::driver::{DeviceId, RawEvent};
+use stitchpool::driver::{DeviceId, RawEvent, Rights};
 
 /// A stream, alive or retired.
 pub struct Lane {
@@ -87,12 +87,27 @@ impl World<'_> {
         let raw = self.host.new_stream(device);
         match self.pool.register(raw) {
             Ok(id) => {
+                if self.case.open {
+                    self.open_to(DeviceId(device));
+                }
                 self.lanes.push(Lane { stream: Stream { raw, id }, end: None, capture: None, untold: None });
                 false
             }
             Err(error) => {
                 self.host.destroy(raw);
                 self.excuse(&error)
+            }
+        }
+    }
+
+    /// A device has a stream: what is open to all is to it too, where nothing else was asked for.
+    fn open_to(&mut self, device: DeviceId) {
+        for held in self.blocks.values_mut() {
+            let of_arena = self.asked[held.arena].get(&device);
+            held.base.insert(device, Rights::ReadWrite);
+            for (offset, cell) in &mut held.cells {
+                let asked = held.asked.get(offset).and_then(|asked| asked.get(&device));
+                cell.rights.insert(device, asked.or(of_arena).copied().unwrap_or(Rights::ReadWrite));
             }
         }
     }

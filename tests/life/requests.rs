@@ -1,6 +1,7 @@
 //! Requests of a life: where the pool serves them from, and how blocks come into the shadow.
 
 use crate::case::{Kind, Op};
+use crate::lane::Lane;
 use crate::rig::Application;
 use crate::shadow::{Cell, Given, Held, Place, right};
 use crate::world::{GRAPH, World};
@@ -29,7 +30,7 @@ impl World<'_> {
                 if exclusive {
                     Self::assert_placed(&placement, &segments);
                 }
-                self.enter(Self::held(block, kind, (lane, arena), base(device, &placement)));
+                self.enter(Self::held(block, kind, (lane, arena), self.base(device, &placement)));
                 false
             }
             Err(Error::Asleep { .. }) if self.asleep[arena] => false,
@@ -73,10 +74,11 @@ impl World<'_> {
             self.touch((id, offset), at, owner, true);
         }
     }
-}
 
-/// Who may use what lies there, if nothing else is asked for.
-pub fn base(home: DeviceId, placement: &Placement) -> Given {
-    let devices = placement.devices().into_iter().filter(|device| !device.is_host()).chain([home]);
-    devices.map(|device| (device, Rights::ReadWrite)).collect()
+    /// Who may use what lies there, if nothing else is asked for.
+    pub fn base(&self, home: DeviceId, placement: &Placement) -> Given {
+        let devices = placement.devices().into_iter().filter(|device| !device.is_host()).chain([home]);
+        let peers = self.lanes.iter().filter(|_| self.case.open).map(Lane::device);
+        devices.chain(peers).map(|device| (device, Rights::ReadWrite)).collect()
+    }
 }

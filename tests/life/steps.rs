@@ -12,15 +12,17 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
     let steps = prop_oneof![20 => ops(refused).prop_map(|op| vec![op]), 1 => replays()];
     let steps = prop::collection::vec(steps, 1..140).prop_map(|steps| steps.concat());
-    let settings = (prop::bool::weighted(0.3), prop::bool::weighted(0.4), prop::bool::weighted(0.6));
+    let settings =
+        (prop::bool::weighted(0.3), prop::bool::weighted(0.4), prop::bool::weighted(0.6), prop::bool::weighted(0.25));
     (shape, handles, settings, steps).prop_map(
-        |((granule_bytes, granules), handle_granules, (lags, tight, host), ops)| Case {
+        |((granule_bytes, granules), handle_granules, (lags, tight, host, open), ops)| Case {
             granule_bytes,
             granules,
             handle_granules,
             lags,
             tight,
             host,
+            open,
             ops,
         },
     )
@@ -155,7 +157,7 @@ fn surroundings() -> impl Strategy<Value = Op> {
         4 => (pick(), 1..6_u64).prop_map(|(lane, items)| Op::Advance { lane, items }),
         1 => Just(Op::RunAll),
         2 => any::<bool>().prop_map(|waits| Op::Trim { waits }),
-        1 => (0..2_u16).prop_map(|device| Op::Register { device }),
+        2 => (0..2_u16).prop_map(|device| Op::Register { device }),
         1 => pick().prop_map(Op::Retire),
         2 => (0..20_000_u64).prop_map(Op::Elapse),
         1 => (0..3_usize, 0..30_u64).prop_map(|(place, granules)| Op::Outside { place, granules }),

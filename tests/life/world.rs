@@ -93,6 +93,7 @@ impl<'a> World<'a> {
         let settings = Settings {
             devices: places.clone(),
             handle_bytes_max,
+            open_to_peers: case.open,
             poison: true,
             address_bytes: Some(1 << 31),
             ..Settings::default()
@@ -129,7 +130,8 @@ impl<'a> World<'a> {
             trespasses: 0,
             refusals: 0,
         };
-        (0..2 * DEVICES).for_each(|lane| assert!(!world.register(lane % DEVICES)));
+        let used = if case.open { 1 } else { DEVICES };
+        (0..2 * DEVICES).for_each(|lane| assert!(!world.register(lane % used)));
         if case.tight {
             (0..usize::from(DEVICES)).for_each(|device| assert!(!world.set_limit(device, TIGHT_GRANULES)));
             (0..GRAPH).for_each(|arena| world.set_evictable(arena, Some(Store::Host)));

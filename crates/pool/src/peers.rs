@@ -26,7 +26,9 @@ impl Engine {
         let grants = [Grant { device: newcomer, rights: Rights::ReadWrite }];
         let (mut runs, mut given) = (Vec::new(), Vec::new());
         for heap in self.registry.heaps() {
-            let Some(tenant) = heap.inside.lock().tenant.clone() else { continue };
+            let tenant = heap.inside.lock().tenant.clone();
+            // What is left of an arena that was dissolved serves others, with their rights.
+            let Some(tenant) = tenant.filter(|tenant| mapper.arenas.get(tenant.key.arena).is_ok()) else { continue };
             let after = self.grants(&tenant.key, tenant.clock.raw().device, mapper)?;
             if after == tenant.grants {
                 continue;

@@ -3,7 +3,7 @@
 use crate::rig::{Application, GRANULE, Shape, Stream, granule_handles};
 use crate::{Rig, tight};
 use stitchpool::driver::{DeviceId, Grant, Rights};
-use stitchpool::{ArenaId, Request, Scope};
+use stitchpool::{ArenaId, Part, Request, Scope};
 
 /// A graph of six granules that has been launched on `on` and has not run.
 fn launched(rig: &Rig, owner: &Stream, on: &Stream) -> ArenaId {
@@ -30,6 +30,32 @@ fn others_take_it_behind_the_last_replay() {
     assert!(rig.host.queued(c.raw).unwrap() > 0, "the replay has not run");
     rig.free(&next);
     rig.over();
+}
+
+#[test]
+fn what_a_lease_or_a_view_holds_past_the_release_waits_for_the_last_replay_too() {
+    for by_view in [false, true] {
+        let rig = tight(8);
+        let (a, b) = (rig.stream(0), rig.stream(0));
+        let arena = rig.arena("graph");
+        rig.begin(&a, arena);
+        let block = rig.pool.alloc(&Request::new(4 * GRANULE, a.id).exclusive()).unwrap();
+        rig.host.fill(a.raw, block.address, block.bytes, 7);
+        let grants = [Grant { device: DeviceId(0), rights: Rights::Read }];
+        let part = Part { address: block.address, bytes: block.bytes };
+        let view = by_view.then(|| rig.pool.view(&[part], &grants).unwrap());
+        let lease = (!by_view).then(|| rig.pool.lease(block.address).unwrap());
+        rig.free(&block);
+        let graph = rig.end(&a);
+        rig.host.launch(b.raw, &graph).unwrap();
+        rig.pool.release_graph(arena).unwrap();
+        drop((lease, view));
+        rig.host.run(a.raw).unwrap();
+        assert_eq!(rig.pool.trim().released_bytes, 0, "the replay has not run");
+        rig.host.run_all();
+        assert_eq!(rig.pool.trim().released_bytes, 4 * GRANULE);
+        rig.over();
+    }
 }
 
 #[test]

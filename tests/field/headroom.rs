@@ -158,6 +158,41 @@ fn what_sleeps_is_told_as_given_back_wherever_its_backup_lies() {
 }
 
 #[test]
+fn what_nobody_uses_of_a_place_makes_room_for_backups_and_backups_that_are_over_for_blocks() {
+    const CHUNK: u64 = 64 * KIB;
+    for (place, backup) in [(REFUGE, Backup::Peer(REFUGE)), (HOST, Backup::Host), (HOST, Backup::Peer(HOST))] {
+        for limited in [false, true] {
+            let shape = everywhere(CHUNK, 8);
+            let settings = Settings { backup_keep_bytes: u64::MAX, ..shape.settings.clone() };
+            let rig = Shape { settings, ..shape }.build();
+            let all = if limited || place == HOST { rig.pool().set_limit(place, Some(8 * CHUNK)) } else { Ok(()) };
+            all.unwrap();
+            let (stream, other) = (rig.stream(), rig.stream());
+            let block = rig.take(stream, 6 * CHUNK);
+            for turn in 0..3 {
+                // Cached there, and in use still by work of another stream.
+                let cached = rig.ask(&at(place, stream, ArenaId::DEFAULT, 8 * CHUNK)).unwrap_or_else(|error| {
+                    panic!(
+                        "{backup:?}, turn {turn}: trays are kept for later only while nobody wants the memory: {error}"
+                    )
+                });
+                rig.pool().record_use(cached, other.id).unwrap();
+                rig.busy(other);
+                rig.touch(other.raw, cached, 8 * CHUNK);
+                rig.free(cached);
+                rig.fill(stream, block, 6 * CHUNK, turn);
+                rig.pool()
+                    .suspend(Scope::All, &backup)
+                    .unwrap_or_else(|error| panic!("{backup:?}, turn {turn}: {error}"));
+                rig.pool().resume(Scope::All).unwrap();
+                rig.verify(stream, block, 6 * CHUNK, turn);
+                rig.assert_right();
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_evicted_counts_where_it_goes_and_comes_back_within_the_limit() {
     const CHUNK: u64 = 64 * KIB;
     for place in PLACES {

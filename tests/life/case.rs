@@ -15,6 +15,8 @@ pub struct Case {
     pub lags: bool,
     /// Whether the pool may hold little from the start, and put out what it cannot.
     pub tight: bool,
+    /// Whether trays are kept for the next backup.
+    pub keeps: bool,
     /// Whether all is open to every device that has, or had, a stream. Then the second device has none at first.
     pub open: bool,
     /// Whether host memory is a place of the pool, as large as a device.

@@ -12,10 +12,15 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
     let steps = prop_oneof![20 => ops(refused).prop_map(|op| vec![op]), 1 => replays()];
     let steps = prop::collection::vec(steps, 1..140).prop_map(|steps| steps.concat());
-    let settings =
-        (prop::bool::weighted(0.3), prop::bool::weighted(0.4), prop::bool::weighted(0.6), prop::bool::weighted(0.25));
+    let settings = (
+        prop::bool::weighted(0.3),
+        prop::bool::weighted(0.4),
+        prop::bool::weighted(0.6),
+        prop::bool::weighted(0.25),
+        any::<bool>(),
+    );
     (shape, handles, settings, steps).prop_map(
-        |((granule_bytes, granules), handle_granules, (lags, tight, host, open), ops)| Case {
+        |((granule_bytes, granules), handle_granules, (lags, tight, host, open, keeps), ops)| Case {
             granule_bytes,
             granules,
             handle_granules,
@@ -23,6 +28,7 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
             tight,
             host,
             open,
+            keeps,
             ops,
         },
     )

@@ -94,6 +94,7 @@ impl<'a> World<'a> {
             devices: places.clone(),
             handle_bytes_max,
             open_to_peers: case.open,
+            backup_keep_bytes: if case.keeps { u64::MAX } else { 0 },
             poison: true,
             address_bytes: Some(1 << 31),
             ..Settings::default()

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use stitchpool_chunks::Error as Refusal;
 use stitchpool_driver::{Address, DeviceId, ErrorKind, Trouble};
 
 /// A refusal of the pool.
@@ -266,7 +267,7 @@ impl Error {
     pub(crate) fn is_short(&self) -> bool {
         match self {
             Self::Limit { .. } => true,
-            Self::Driver(refusal) => refusal.kind == ErrorKind::OutOfMemory,
+            Self::Driver(refusal) | Self::Chunks(Refusal::Driver(refusal)) => refusal.kind == ErrorKind::OutOfMemory,
             _ => false,
         }
     }

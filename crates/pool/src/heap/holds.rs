@@ -57,6 +57,13 @@ impl Holds {
         Left::Free(Extent { start, units }, freed)
     }
 
+    /// Work of these streams may use what was freed and is held.
+    pub(crate) fn add_users(&mut self, clocks: &[Arc<Clock>]) {
+        for freed in self.by_start.values_mut().filter_map(|hold| hold.freed.as_mut()) {
+            clocks.iter().for_each(|clock| add(freed, clock));
+        }
+    }
+
     /// The first held block that has a byte in `[start, end)`, and how many hold it.
     pub(crate) fn within(&self, start: u64, end: u64) -> Option<(u64, u32)> {
         let before = self.by_start.range(..=start).next_back().filter(|(at, hold)| hold.extent(**at).end() > start);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 impl Inside {
     /// All that is free, or waits, becomes as if it were freed now and used on `clocks` until now. Blocks
-    /// become used on them too.
+    /// become used on them too, and what was freed and is held.
     pub(crate) fn free_again(&mut self, clocks: &[Arc<Clock>]) {
         let Some(epoch) = self.tenant.as_ref().map(|tenant| tenant.clock.stamp()) else { return };
         let fences: Vec<Fence> =
@@ -21,6 +21,7 @@ impl Inside {
         {
             self.add_use(address, clock);
         }
+        self.holds.add_users(clocks);
         for pending in &mut self.pending {
             pending.epoch = epoch;
             pending.fences.extend(fences.iter().cloned());

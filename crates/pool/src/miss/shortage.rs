@@ -20,7 +20,7 @@ pub(crate) enum Resort {
     Nothing,
     /// What the GPU is past has been taken in.
     Retired,
-    /// Idle handles of unfitting sizes have been released.
+    /// Idle handles of unfitting sizes have been released, and trays that wait for backups.
     Restocked,
     /// The CPU may wait for pending memory.
     Waiting,
@@ -46,6 +46,7 @@ impl Mapper {
             Resort::Retired => {
                 for device in job.tenant.key.placement.devices() {
                     self.release_stock(Some(device));
+                    self.drop_idle_trays(Some(device));
                 }
                 Resort::Restocked
             }

@@ -70,7 +70,7 @@ impl Engine {
         if rack.looks_short(mapper) {
             // If it is, that is known before anything is copied.
             for bed in &*beds {
-                stowed.push_back(rack.stow(mapper, bed)?);
+                stowed.push_back(rack.stow(self, mapper, bed)?);
             }
         }
         let mut courier = Courier::new(&self.origin);
@@ -80,7 +80,7 @@ impl Engine {
             mapper.lend(&beds[first..last])?;
             *lent = last;
             for bed in &beds[first..last] {
-                let parts = stowed.pop_front().map_or_else(|| rack.stow(mapper, bed), Ok)?;
+                let parts = stowed.pop_front().map_or_else(|| rack.stow(self, mapper, bed), Ok)?;
                 for part in &parts {
                     let Store::Tray(tray, offset) = &part.store else { continue };
                     let (from, to) = (Address(part.at), tray.at() + *offset);

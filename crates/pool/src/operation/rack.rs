@@ -1,6 +1,7 @@
 //! Trays being filled, one after the other, for one suspend. It copies nothing.
 
 use crate::devices::distinct;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::mapper::Mapper;
 use crate::mapper::backup::{Deposit, Store};
@@ -35,14 +36,15 @@ impl Rack {
     }
 
     /// Gives the next bed's content places in trays.
-    pub(crate) fn stow(&mut self, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Deposit>> {
+    pub(crate) fn stow(&mut self, engine: &Engine, mapper: &mut Mapper, bed: &Bed) -> Result<Vec<Deposit>> {
         let mut parts = Vec::new();
         for &(start, end) in &bed.runs {
             let mut at = start;
             while at < end {
                 let room_bytes = self.trays.last().map_or(0, |tray| tray.bytes() - self.used_bytes);
                 if room_bytes == 0 {
-                    self.trays.push(Arc::new(mapper.take_tray(self.place, self.ahead_bytes, &self.users)?));
+                    let tray = engine.take_tray(mapper, self.place, self.ahead_bytes, &self.users)?;
+                    self.trays.push(Arc::new(tray));
                     self.used_bytes = 0;
                     continue;
                 }

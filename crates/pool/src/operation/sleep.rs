@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::mapper::Mapper;
 use crate::mapper::backup::{Backup, Content};
 use crate::mapper::slot::Slot;
-use crate::operation::bed::{Bed, slots_of};
+use crate::operation::bed::Bed;
 use crate::operation::freight::Freight;
 use crate::scope::{Ground, Scope};
 use stitchpool_driver::{Address, DeviceId, Link};
@@ -38,12 +38,12 @@ impl Engine {
 
     pub(crate) fn put_to_sleep(&self, ground: &Ground, backup: &Backup) -> Result<Suspended> {
         let (mut mapper, users) = self.clear(ground, "suspend")?;
-        self.allow_backup(&mapper, ground, backup)?;
         let shown = self.shown(&mapper, ground);
         let held_before = mapper.held_without_trays();
         let idle = self.idle_slots(&mapper, ground);
         let mut beds = self.beds(&mapper, ground);
         beds.retain(|bed| !idle.contains_key(&bed.at));
+        self.allow_backup(&users, &beds, backup)?;
         let mut freight = Freight { beds, ..Freight::default() };
         let emptied = self
             .load(&mut mapper, &mut freight, backup)
@@ -63,19 +63,18 @@ impl Engine {
     }
 
     /// Refuses a backup in a place that would not do.
-    fn allow_backup(&self, mapper: &Mapper, ground: &Ground, backup: &Backup) -> Result<()> {
+    fn allow_backup(&self, users: &[DeviceId], beds: &[Bed], backup: &Backup) -> Result<()> {
         let Backup::Peer(peer) = *backup else { return Ok(()) };
         self.known_device(peer)?;
-        for user in self.users_of(mapper, ground) {
+        for &user in users {
             if self.origin.driver().link(user, peer)? == Link::None {
                 return Err(Error::Unreachable { reader: user, owner: peer });
             }
         }
-        let own = slots_of(mapper, ground).find(|(_, slot)| slot.current().is_some_and(|here| here.device() == peer));
-        match own {
-            Some((_, slot)) => Err(Error::Backup(format!(
+        match beds.iter().find(|bed| bed.device == peer) {
+            Some(bed) => Err(Error::Backup(format!(
                 "memory at {} lies on {peer} itself: a backup there frees nothing; name another device or the host",
-                slot.at()
+                bed.at
             ))),
             None => Ok(()),
         }

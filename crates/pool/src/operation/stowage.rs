@@ -1,6 +1,7 @@
 //! Where the mapper stows backups: it takes trays, takes them back, and waits for copies that nobody could
 //! wait for when they were queued.
 
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::mapper::Mapper;
 use crate::mapper::tray::{TRAY_BYTES, Tray};
@@ -8,30 +9,52 @@ use std::sync::Arc;
 use stitchpool_chunks::{Piece, RangeSpec, StitchedRange, synchronize};
 use stitchpool_driver::{DeviceId, Error, ErrorKind, Grant, HandleKind, Rights, Verb};
 
-impl Mapper {
-    /// A tray on `device` for up to `bytes`, open to `users`: an idle one, else a new one.
-    pub(crate) fn take_tray(&mut self, device: DeviceId, bytes: u64, users: &[DeviceId]) -> Result<Tray> {
-        let granule_bytes = self.granule_bytes().max(self.origin.driver().granularity(device, HandleKind::Private)?);
+impl Engine {
+    /// A tray on `device` for up to `bytes`, open to `users`: an idle one, else a new one. Where memory is short there,
+    /// what nobody uses of the device is given back first.
+    pub(crate) fn take_tray(
+        &self,
+        mapper: &mut Mapper,
+        device: DeviceId,
+        bytes: u64,
+        users: &[DeviceId],
+    ) -> Result<Tray> {
+        let granule_bytes = mapper.granule_bytes().max(self.origin.driver().granularity(device, HandleKind::Private)?);
         let bytes = bytes.min(TRAY_BYTES).next_multiple_of(granule_bytes);
+        if let Some(tray) = mapper.take_idle_tray(device, bytes, users) {
+            return Ok(tray);
+        }
+        let spec = RangeSpec { bytes, granule_bytes, handle_bytes: bytes, kind: HandleKind::Private };
+        let range = self.trim_for(mapper, device, |mapper| mapper.make_tray(device, spec, users))?;
+        mapper.enter_tray(device, bytes);
+        Ok(Tray { range, device, users: users.to_vec() })
+    }
+}
+
+impl Mapper {
+    fn take_idle_tray(&mut self, device: DeviceId, bytes: u64, users: &[DeviceId]) -> Option<Tray> {
         let fits = |tray: &Tray| {
             tray.device == device && tray.bytes() >= bytes && users.iter().all(|user| tray.users.contains(user))
         };
         // The smallest that fits, so that a large one is left for a large backup.
         let fitting = self.trays.idle.iter().enumerate().filter(|(_, tray)| fits(tray));
-        let index = fitting.min_by_key(|(_, tray)| tray.bytes()).map(|(index, _)| index);
-        if let Some(index) = index {
-            return Ok(self.trays.idle.swap_remove(index));
-        }
-        self.refuse_beyond_limit(device, bytes)?;
-        let spec = RangeSpec { bytes, granule_bytes, handle_bytes: bytes, kind: HandleKind::Private };
+        let (index, _) = fitting.min_by_key(|(_, tray)| tray.bytes())?;
+        Some(self.trays.idle.swap_remove(index))
+    }
+
+    fn make_tray(&self, device: DeviceId, spec: RangeSpec, users: &[DeviceId]) -> Result<StitchedRange> {
+        self.refuse_beyond_limit(device, spec.bytes)?;
         let mut range = StitchedRange::reserve(&self.origin, spec)?;
         let grants: Vec<Grant> = users.iter().map(|&device| Grant { device, rights: Rights::ReadWrite }).collect();
-        range.grow(&[Piece { device, bytes }], &grants)?;
+        range.grow(&[Piece { device, bytes: spec.bytes }], &grants)?;
+        Ok(range)
+    }
+
+    fn enter_tray(&mut self, device: DeviceId, bytes: u64) {
         *self.trays.bytes.entry(device).or_default() += bytes;
         if let Some(budget) = self.budgets.get_mut(&device) {
             budget.created(bytes);
         }
-        Ok(Tray { range, device, users: users.to_vec() })
     }
 
     /// Takes back a tray that nobody reads any more: kept, as far as the settings say, or given to the driver.

@@ -4,6 +4,7 @@
 
 mod buffers;
 mod case;
+mod inspect;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod shadow;

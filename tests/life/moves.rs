@@ -137,7 +137,12 @@ impl World<'_> {
                 }
                 false
             }
-            Err(error) => self.permit(&error, &target),
+            Err(error) => {
+                if matches!(error, Error::OutOfMemory(_)) && !self.refused() {
+                    self.assert_short_of_sleepers();
+                }
+                self.permit(&error, &target)
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::case::{Store, Where};
 use crate::world::{DEVICES, World};
 use stitchpool::driver::{DeviceId, Driver};
-use stitchpool::{Backup, Placement, Segment};
+use stitchpool::{Backup, Holdings, Placement, Segment};
 
 impl World<'_> {
     /// A place of the pool.
@@ -62,18 +62,24 @@ impl World<'_> {
             Placement::Spill(devices) => devices,
             _ => return,
         };
-        let granule_bytes = self.case.granule_bytes;
-        let held_bytes = self.physical();
-        let left = |device: &DeviceId| {
-            let index = self.places.iter().position(|place| place == device).unwrap();
-            let allowed_bytes = self.limits_bytes[index].saturating_sub(held_bytes[index]);
-            self.host.memory(*device).unwrap().free_bytes.min(allowed_bytes) / granule_bytes
-        };
-        let granules: u64 = devices.iter().map(left).sum();
-        assert!(
-            granules < bytes.div_ceil(granule_bytes),
-            "{granules} granules were left of {placement:?}, not {bytes} bytes"
-        );
+        let granules: u64 = devices.iter().map(|&device| self.left_granules(device)).sum();
+        let needed = bytes.div_ceil(self.case.granule_bytes);
+        assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for");
+    }
+
+    /// A resume was refused for want of memory: of some place less is left than all that sleeps there needs.
+    pub fn assert_short_of_sleepers(&self) {
+        let stats = self.pool.stats();
+        let needed = |held: &Holdings| held.suspended_bytes / self.case.granule_bytes;
+        let short = |held: &Holdings| self.left_granules(held.device) < needed(held);
+        assert!(stats.quarantined > 0 || stats.devices.iter().any(|device| short(&device.holdings)), "{stats:?}");
+    }
+
+    /// What nobody has taken of a place, and the pool may.
+    fn left_granules(&self, device: DeviceId) -> u64 {
+        let index = self.places.iter().position(|&place| place == device).unwrap();
+        let allowed_bytes = self.limits_bytes[index].saturating_sub(self.physical()[index]);
+        self.host.memory(device).unwrap().free_bytes.min(allowed_bytes) / self.case.granule_bytes
     }
 
     pub fn set_limit(&mut self, place: usize, granules: u64) -> bool {

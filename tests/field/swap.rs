@@ -166,6 +166,27 @@ fn f15_c_memory_is_remapped_after_the_work_that_uses_it() {
 }
 
 #[test]
+fn what_was_exchanged_serves_no_later_block_that_lies_otherwise() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let deal = || {
+        let devices = vec![HERE, THERE];
+        let placement = Placement::RoundRobin { devices, stripe_bytes: CHUNK };
+        rig.ask(&Request::new(4 * CHUNK, stream.id).placed(placement).exclusive()).unwrap()
+    };
+    let block = deal();
+    let part = |chunk: u64| Scope::Range { address: block + chunk * CHUNK, bytes: CHUNK };
+    rig.pool().exchange(part(0), part(3)).unwrap();
+    rig.free(block);
+    let next = deal();
+    let devices: Vec<DeviceId> =
+        rig.pool().segments(next, 4 * CHUNK).unwrap().iter().map(|segment| segment.device).collect();
+    assert_eq!(devices, [HERE, THERE, HERE, THERE]);
+    rig.free(next);
+    assert_eq!(deal(), next, "what lies as it shall is taken as it stands");
+}
+
+#[test]
 fn parts_of_one_block_are_exchanged_and_those_that_overlap_are_not() {
     let rig = two_devices().build();
     let stream = rig.stream();

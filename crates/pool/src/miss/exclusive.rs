@@ -5,25 +5,45 @@ use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
 use crate::mapper::slot::Slot;
 use crate::miss::job::Job;
+use stitchpool_chunks::{Piece, Placement};
+use stitchpool_driver::DeviceId;
 
 impl Job<'_> {
     /// Takes the chain of a freed block as it stands, if all of it is free and it has exactly the length:
     /// no driver call. What was freed on the own stream may be used there at once. A block that was freed
-    /// asleep has no memory, one that was migrated has it elsewhere, and rights set for one are not the next's.
+    /// asleep has no memory, one that was migrated or exchanged has it elsewhere, and rights set for one are not
+    /// the next's.
     pub(crate) fn take_chain(&self, mapper: &Mapper) -> Option<u64> {
         let mut inside = self.heap.inside.lock();
-        let places = self.tenant.key.placement.devices();
-        let stands = |slot: &Slot| {
+        let placement = &self.tenant.key.placement;
+        let pieces = placement.pieces(self.bytes(), mapper.granule_bytes()).ok()?;
+        let stands = |start: u64, slot: &Slot| {
             let filled = !mapper.unfilled.contains_key(&slot.at().0);
-            filled && slot.current().is_some_and(|here| places.contains(&here.device()))
+            let (from, to) = (slot.at().0 - start, slot.end().0 - start);
+            filled && slot.current().is_some_and(|here| is_placed(placement, &pieces, (from, to), here.device()))
         };
         let is_whole = |extent: &Extent| {
             let chain = mapper.chains.get(&extent.start);
-            let as_new = |it: &Chain| !it.is_kept() && it.rights.is_empty() && it.slots().iter().all(stands);
+            let as_new = |it: &Chain| {
+                !it.is_kept() && it.rights.is_empty() && it.slots().iter().all(|slot| stands(it.at().0, slot))
+            };
             chain.is_some_and(|it| it.top().0 == extent.end() && as_new(it))
         };
         let start = inside.extents.iter().find(|extent| extent.units == self.units && is_whole(extent))?.start;
         inside.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut inside, start, self.units))?;
         Some(start)
     }
+}
+
+/// Whether a placement that cuts a block into these pieces wants the bytes from here to there on a device.
+fn is_placed(placement: &Placement, pieces: &[Piece], (from, to): (u64, u64), device: DeviceId) -> bool {
+    if matches!(placement, Placement::Spill(_)) {
+        return placement.devices().contains(&device);
+    }
+    let mut end = 0;
+    let piece = pieces.iter().find(|piece| {
+        end += piece.bytes;
+        from < end
+    });
+    to <= end && piece.is_some_and(|piece| piece.device == device)
 }

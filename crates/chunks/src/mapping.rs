@@ -74,6 +74,12 @@ impl Mapping {
         &self.parts.handle
     }
 
+    /// Whether nothing else holds its memory: no other mapping, and no view.
+    #[must_use]
+    pub fn is_only(&self) -> bool {
+        Arc::strong_count(&self.parts.handle) == 1
+    }
+
     /// The device whose memory it is.
     #[must_use]
     pub fn device(&self) -> DeviceId {

@@ -18,9 +18,8 @@ use crate::mapper::tray::Trays;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
 use crate::registry::{HEAPS_MAX, Registry};
-use crate::request::{BLOCK_BYTES_MAX, Request, StreamId, units_asked};
+use crate::request::{BLOCK_BYTES_MAX, Block, Request, StreamId};
 use crate::settings::Settings;
-use crate::stats::{DeviceStats, Stats};
 use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -112,12 +111,11 @@ impl Engine {
         })
     }
 
-    /// Serves a plain request from free bytes: the block's address, and its length in units.
+    /// Serves a plain request of so many units from free bytes.
     #[inline(always)]
-    pub(crate) fn hit(&self, bytes: u64, stream: StreamId) -> Option<(u64, u32)> {
-        let units = units_asked(bytes)?;
+    pub(crate) fn hit(&self, units: u32, stream: StreamId) -> Option<Block> {
         let address = self.registry.heap(stream.home)?.hit(stream.serial, units)?;
-        Some((address, units))
+        Some(Block::of(address, units))
     }
 
     /// Frees the block at `address`. False: there is no such block.
@@ -333,43 +331,6 @@ impl Engine {
                 flag.store(is, Ordering::Relaxed);
             }
         }
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let mapper = self.mapper.lock();
-        let counts = mapper.counts;
-        let mut stats = Stats {
-            handles_created: counts.created,
-            handles_released: counts.released,
-            handles_aliased: counts.aliased,
-            handles_unmapped: counts.unmapped,
-            stale_mappings: mapper.stale.len() as u64,
-            stream_waits: counts.stream_waits,
-            cpu_waits: counts.cpu_waits,
-            forced_bytes: counts.forced_bytes,
-            evictions: counts.evictions,
-            evicted_bytes: counts.evicted_bytes,
-            returned_bytes: counts.returned_bytes,
-            quarantined: self.origin.quarantine().count(),
-            metadata_bytes: mapper.own_bytes() + self.table.own_bytes() + self.registry.own_bytes(),
-            ..Stats::default()
-        };
-        for heap in &heaps {
-            let inside = heap.inside.lock();
-            stats.allocs += inside.allocs();
-            stats.frees += inside.frees();
-            stats.misses += inside.misses;
-            stats.live_blocks += inside.block_count() as u64;
-            stats.metadata_bytes += inside.own_bytes();
-        }
-        for (&device, budget) in &mapper.budgets {
-            if let Some(holdings) = mapper.holdings(device, &heaps) {
-                let (physical_peak_bytes, live_peak_bytes) = (budget.physical_peak_bytes(), budget.live_peak_bytes());
-                stats.devices.push(DeviceStats { holdings, physical_peak_bytes, live_peak_bytes });
-            }
-        }
-        stats
     }
 }
 

@@ -72,7 +72,7 @@ impl Pool {
             drop(inside);
             return Err(engine.unknown(address));
         };
-        let block = Block { address, bytes: bytes_of(units) };
+        let block = Block::of(address.0, units);
         demand(&mapper, &tenant, block)?;
         inside.hold(address.0);
         let used = engine.note_use(&mapper, address);

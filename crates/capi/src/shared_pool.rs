@@ -76,7 +76,7 @@ impl SharedPool {
     /// - `value` names a live stream of the device's primary context.
     pub unsafe fn stream(self, device: i32, value: u64) -> Result<StreamId> {
         // SAFETY: the caller answers for the stream.
-        POOLS.with(self.handle, |open| Ok(unsafe { open.raw_stream(device_of(device)?, value) }?.id))
+        POOLS.with(self.handle, |open| unsafe { open.raw_stream(device_of(device)?, value) })
     }
 
     /// Nothing more will be queued on the stream.

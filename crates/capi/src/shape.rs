@@ -21,6 +21,7 @@ mod ticket;
 mod trimmed;
 
 pub use backup::CBackup;
+pub use device::{device_of, number_of};
 pub use device_info::CDeviceInfo;
 pub use device_stats::CDeviceStats;
 pub use driver_info::CDriverInfo;
@@ -39,7 +40,6 @@ pub use stats::CStats;
 pub use ticket::{CTicket, CTicketInfo};
 pub use trimmed::CTrimmed;
 
-pub(crate) use device::{device_of, number_of};
 pub(crate) use driver_options::{Choice, DriverOptions};
 pub(crate) use grant::{grants_of, rights_of};
 pub(crate) use listener::Listener;

@@ -175,16 +175,20 @@ impl Engine {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
-                // A vacant heap changes its tenant only while no miss is under way in it.
-                let mapper = self.mapper.lock();
-                let arena = mapper.arenas.get(arena)?;
-                let grants = self.grants(&key, device, &arena.grants)?;
-                let awake = arena.wakefulness == Wakefulness::Awake;
-                self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
+                self.house(&self.mapper.lock(), key, &clock)?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
         Ok((heap, units_of(bytes)))
+    }
+
+    /// Makes a stream the tenant of a heap for requests of one kind, if it is not yet: the heap's index. A vacant
+    /// heap changes its tenant only while no miss is under way in it, and so under the mapper's lock.
+    pub(crate) fn house(&self, mapper: &Mapper, key: HeapKey, clock: &Arc<Clock>) -> Result<u32> {
+        let arena = mapper.arenas.get(key.arena)?;
+        let grants = self.grants(&key, clock.raw().device, &arena.grants)?;
+        let awake = arena.wakefulness == Wakefulness::Awake;
+        self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)
     }
 
     /// Why a heap does not serve a request.
@@ -197,8 +201,7 @@ impl Engine {
         let mapper = self.mapper.lock();
         let arena = heap.inside.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
         match mapper.arenas.get(arena) {
-            Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
-            Ok(arena) => Error::Asleep { what: arena.title() },
+            Ok(arena) => arena.demand_still().err().unwrap_or_else(|| Error::Asleep { what: arena.title() }),
             Err(error) => error,
         }
     }

@@ -5,7 +5,7 @@ use crate::arena::{ArenaId, Wakefulness};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
-use crate::lease::{Lease, demand_open};
+use crate::lease::Lease;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Backup;
 use crate::mapper::slot::Slot;
@@ -83,7 +83,7 @@ impl Pool {
         // Held already while it comes back, so that nobody evicts it in between.
         let lease = self.hold(address, |mapper, tenant, block| {
             asleep.set(mapper.is_asleep(block));
-            demand_open(mapper, tenant)
+            mapper.arenas.get(tenant.key.arena)?.demand_awake()
         })?;
         if asleep.get() {
             self.resume(Scope::Block(address))?;

@@ -1,6 +1,6 @@
 //! The pool's public face.
 
-use crate::arena::{ArenaId, Wakefulness};
+use crate::arena::ArenaId;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -76,14 +76,10 @@ impl Pool {
         engine.known_device(stream.device)?;
         let serial = Registry::next_serial()?;
         let clock = Clock::new(serial, stream, &engine.origin)?;
-        let placement = Placement::Home(stream.device);
-        let arena = ArenaId::DEFAULT;
+        let (arena, placement) = (ArenaId::DEFAULT, Placement::Home(stream.device));
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let mut mapper = engine.mapper.lock();
-        let arena = mapper.arenas.get(arena)?;
-        let grants = engine.grants(&key, stream.device, &arena.grants)?;
-        let awake = arena.wakefulness == Wakefulness::Awake;
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
+        let home = engine.house(&mapper, key, &clock)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         mapper.captures.hush(mapper.clocks.values());

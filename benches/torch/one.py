@@ -30,8 +30,9 @@ def settle(request):
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
-    # Its backward pass adds up in any order.
+    # Their backward passes add up in any order, and a mere warning does not keep them away.
     torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
     pool_stats = dict
     if request["allocator"] == "stitchpool":
         backend().install(os.environ.get("STITCHPOOL_LIBRARY"))
@@ -63,14 +64,18 @@ def figures(pool):
 
 def run(request, lead):
     pool_stats = settle(request)
-    step = importlib.import_module(f"workloads.{request['workload']}").prepare()
+    draw, step = importlib.import_module(f"workloads.{request['workload']}").prepare()
     torch.cuda.synchronize()
     tell(lead, {"ready": True})
-    for number, line in enumerate(lead):
+    for line in lead:
         if line.strip() == "end":
             break
+        data = draw()
+        torch.cuda.synchronize()
         begun = time.perf_counter()
-        value = step(number)
+        value = step(*data)
+        # They are no part of the next step's memory.
+        del data
         torch.cuda.synchronize()
         tell(lead, {"ms": 1000 * (time.perf_counter() - begun), "value": float(value)})
     tell(lead, figures(pool_stats()))

@@ -75,7 +75,9 @@ def settle(kind):
         pool_stats = backend().pool_stats
     device = torch.device("cuda", RANK)
     torch.cuda.set_device(device)
+    # Their backward passes add up in any order, and a mere warning does not keep them away.
     torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_cudnn_sdp(False)
     return device, pool_stats, torch.cuda.synchronize
 
 

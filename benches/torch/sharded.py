@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sharded training of a model of 1.1 billion weights under three allocators; prints one table and the verdicts.
 
-    benches/torch/sharded.py WHEEL|LIBRARY|FOLDER [--ranks 2] [--steps 30] [--rounds 2] [--budget 450]
+    benches/torch/sharded.py WHEEL|LIBRARY|FOLDER [--ranks 2] [--steps 30] [--rounds 2] [--budget 450] [--pair]
     benches/torch/sharded.py --device cpu [--ranks N]     # at toy size, with gloo: does it run at all?
 
 `fully_shard` trains all weights; `fsdp_lora` is FSDP with LoRA and recomputation. Lengths are heavy-tailed, and
@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--budget", type=float, default=450, help="seconds after which no further run is begun")
+    parser.add_argument("--pair", action="store_true", help="leave expandable segments out")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     wanted = parser.parse_args()
     if wanted.device == "cuda" and wanted.what is None:
@@ -120,7 +121,7 @@ def main():
         for number in range(wanted.rounds):
             pair = [THEIRS, OURS] if number % 2 == 0 else [OURS, THEIRS]
             for variant in VARIANTS:
-                order = [*pair, *([OTHER] if number == 0 else [])]
+                order = [*pair, *([OTHER] if number == 0 and not wanted.pair else [])]
                 if time.monotonic() - begun < wanted.budget:
                     results[variant].append({allocator: run(variant, allocator, wanted, env) for allocator in order})
     # A CPU has no such memory, and its times are not what is asked.

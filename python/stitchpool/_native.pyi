@@ -66,7 +66,7 @@ class Pool:
         address_bytes: addresses to reserve.
         handle_kind: how memory may leave the process.
         stream_waits: whether one stream may be made to wait for another's frees.
-        open_to_peers: whether every device that can reach a block's memory may use it.
+        open_to_peers: whether every device that can reach a block's memory may use it, from its first stream on.
         backup_keep_bytes: memory of backups that is kept for the next suspend.
         poison: whether what was discarded comes back as a pattern, so that a reader notices.
         wait_max: seconds that the CPU may wait for pending memory before a request fails.

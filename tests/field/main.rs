@@ -19,6 +19,7 @@ mod kin;
 mod limit;
 mod messages;
 mod notice;
+mod peers;
 mod pools;
 mod ranges;
 mod relief;

@@ -1,11 +1,11 @@
 """A mixture of experts: each gets as many tokens as the router sends it, another number at every step."""
 
 import torch
-from llama import adam, heavy_tailed, words
+from llama import WORDS, adam, heavy_tailed, words
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, EXPERTS, LAYERS = 1024, 16, 8
+WIDTH, EXPERTS, LAYERS = 2048, 16, 3
 
 
 class Mixture(nn.Module):
@@ -27,18 +27,20 @@ class Mixture(nn.Module):
 
 def prepare():
     with torch.device("cuda"):
-        embed = nn.Embedding(32000, WIDTH)
+        embed = nn.Embedding(WORDS, WIDTH)
         model = nn.Sequential(*(Mixture() for _ in range(LAYERS)), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 4096))
         whole = nn.ModuleList((embed, model)).bfloat16()
     optimizer = adam(whole)
     dice = torch.Generator().manual_seed(3)
 
-    def step(_):
-        tokens = words(dice, heavy_tailed(dice, 2048, 16384))
+    def draw():
+        return (words(dice, heavy_tailed(dice, 16384, 65536)),)
+
+    def step(tokens):
         loss = F.cross_entropy(model(embed(tokens)).float(), tokens % 4096)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

@@ -8,8 +8,11 @@ def prepare():
     model = billion(recompute=False).eval()
     dice = torch.Generator().manual_seed(4)
 
-    def step(_):
-        batch = int(torch.randint(8, 33, (1,), generator=dice))
-        return model.generate(words(dice, batch, heavy_tailed(dice, 128, 2048)), 24).float().mean()
+    def draw():
+        batch = int(torch.randint(24, 65, (1,), generator=dice))
+        return (words(dice, batch, heavy_tailed(dice, 256, 1536)),)
 
-    return step
+    def step(prompts):
+        return model.generate(prompts, 24).float().mean()
+
+    return draw, step

@@ -11,8 +11,10 @@ def prepare():
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(8)
 
-    def step(_):
-        prompts = words(dice, 16, heavy_tailed(dice, 64, 1024))
+    def draw():
+        return (words(dice, 32, heavy_tailed(dice, 192, 1024)),)
+
+    def step(prompts):
         model.eval()
         said = model.generate(prompts, 16)
         model.train()
@@ -22,4 +24,4 @@ def prepare():
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

@@ -1,22 +1,24 @@
 """Full fine-tuning of a model of GPT-2's size, every length once."""
 
 import torch
-from llama import Llama, adam, words
+from llama import WORDS, Llama, adam, words
 
 
 def prepare():
     with torch.device("cuda"):
-        model = Llama(768, 12, 12, 2048, 32000)
+        model = Llama(768, 12, 12, 2048, WORDS)
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(2)
 
-    def step(_):
-        length = int(torch.randint(64, 1024, (1,), generator=dice))
+    def draw():
+        return (words(dice, 48, int(torch.randint(64, 1024, (1,), generator=dice))),)
+
+    def step(tokens):
         with torch.autocast("cuda", torch.bfloat16):
-            loss = model.loss(words(dice, 8, length))
+            loss = model.loss(tokens)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

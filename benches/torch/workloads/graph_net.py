@@ -26,10 +26,13 @@ def prepare():
     optimizer = adam(nn.ModuleList((layers, head)))
     dice = torch.Generator().manual_seed(7)
 
-    def step(_):
-        count = heavy_tailed(dice, 5000, 120000)
+    def draw():
+        count = heavy_tailed(dice, 20000, 120000)
         edges = torch.randint(0, count, (2, 8 * count), generator=dice).cuda()
-        nodes = torch.randn(count, WIDTH, generator=dice).cuda()
+        return torch.randn(count, WIDTH, generator=dice).cuda(), edges
+
+    def step(nodes, edges):
+        count = nodes.shape[0]
         for layer in layers:
             nodes = layer(nodes, edges[0], edges[1])
         loss = F.cross_entropy(head(nodes), torch.arange(count, device="cuda") % 16)
@@ -38,4 +41,4 @@ def prepare():
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

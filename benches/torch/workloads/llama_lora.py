@@ -31,11 +31,14 @@ def prepare():
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(1)
 
-    def step(_):
-        loss = model.loss(words(dice, 4, heavy_tailed(dice, 128, 4096)))
+    def draw():
+        return (words(dice, 48, heavy_tailed(dice, 160, 1024)),)
+
+    def step(tokens):
+        loss = model.loss(tokens)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

@@ -40,12 +40,15 @@ def prepare():
     dice = torch.Generator().manual_seed(5)
     offload = Offload()
 
-    def step(_):
+    def draw():
+        return (words(dice, 24, heavy_tailed(dice, 256, 1024)),)
+
+    def step(tokens):
         with torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack):
-            loss = model.loss(words(dice, 4, heavy_tailed(dice, 256, 2048)))
+            loss = model.loss(tokens)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()
 
-    return step
+    return draw, step

@@ -201,7 +201,7 @@ typedef struct stitchpool_settings {
     uint64_t decay_us;          /* memory not needed for so long may be given back */
     int32_t handle_kind;
     int32_t stream_waits;       /* 1: a stream may be made to wait for another's frees; 0: never */
-    int32_t open_to_peers;      /* 1: every device of the pool that can reach a block may use it; 0: those asked for */
+    int32_t open_to_peers;      /* 1: so may every device that has a stream in the pool and can reach it; 0: those asked for */
     int32_t poison;             /* 1: blocks whose content was discarded come back full of 0xA5; 0: of anything */
     uint64_t backup_keep_bytes; /* host and peer memory of backups that is kept for the next suspend */
 } stitchpool_settings;

@@ -22,7 +22,7 @@ use crate::request::{BLOCK_BYTES_MAX, Block, Request, StreamId};
 use crate::settings::Settings;
 use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -87,6 +87,7 @@ impl Engine {
             stale: VecDeque::new(),
             order: Order::default(),
             clocks: BTreeMap::new(),
+            at_work: BTreeSet::new(),
             arenas: Arenas::default(),
             refuges: BTreeMap::new(),
             captures: Captures::default(),
@@ -185,9 +186,8 @@ impl Engine {
     /// Makes a stream the tenant of a heap for requests of one kind, if it is not yet: the heap's index. A vacant
     /// heap changes its tenant only while no miss is under way in it, and so under the mapper's lock.
     pub(crate) fn house(&self, mapper: &Mapper, key: HeapKey, clock: &Arc<Clock>) -> Result<u32> {
-        let arena = mapper.arenas.get(key.arena)?;
-        let grants = self.grants(&key, clock.raw().device, &arena.grants)?;
-        let awake = arena.wakefulness == Wakefulness::Awake;
+        let grants = self.grants(&key, clock.raw().device, mapper)?;
+        let awake = mapper.arenas.get(key.arena)?.wakefulness == Wakefulness::Awake;
         self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)
     }
 
@@ -206,16 +206,17 @@ impl Engine {
         }
     }
 
-    /// Who gets rights on a heap's memory: the stream's device, those it lies on, and the readers; over that,
-    /// what was `asked` for the arena.
-    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, asked: &[Grant]) -> Result<Arc<[Grant]>> {
+    /// Who gets rights on a heap's memory: the stream's device, those it lies on, the readers, and the peers where
+    /// all is open to them; over that, what was asked for the arena.
+    pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, mapper: &Mapper) -> Result<Arc<[Grant]>> {
+        let asked = &mapper.arenas.get(key.arena)?.grants;
         let places = key.placement.devices();
         // Memory of the host is no user of anything: the CPU reads what is open to it only if asked for.
         let owners = places.iter().copied().filter(|place| !place.is_host());
         let named = std::iter::once(device).chain(owners).chain(key.readers.iter().copied());
         let mut users: Vec<DeviceId> = named.collect();
         if self.settings.open_to_peers {
-            for &peer in self.devices.keys().filter(|device| !device.is_host()) {
+            for &peer in &mapper.at_work {
                 if self.unreachable(peer, &places)?.is_none() {
                     users.push(peer);
                 }

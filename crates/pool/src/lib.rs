@@ -39,6 +39,7 @@ pub mod mutant;
 mod notice;
 mod operation;
 mod order;
+mod peers;
 mod pin;
 mod pool;
 mod prometheus;

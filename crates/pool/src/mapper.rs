@@ -31,7 +31,7 @@ use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
 use crate::settings::Settings;
 use crate::unit::UNIT_BYTES;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, Origin, PhysicalHandle, Stock, Vacancy, capture_of};
 use stitchpool_driver::{Address, Capture, DeviceId, Error, ErrorKind, Verb};
@@ -53,6 +53,8 @@ pub(crate) struct Mapper {
     pub(crate) order: Order,
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
+    /// A device is in it iff a stream was ever registered on it.
+    pub(crate) at_work: BTreeSet<DeviceId>,
     pub(crate) arenas: Arenas,
     /// Where exclusive blocks of an arena are put out to while memory is short; of the others they are not.
     pub(crate) refuges: BTreeMap<ArenaId, Backup>,

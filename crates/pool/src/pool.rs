@@ -79,6 +79,7 @@ impl Pool {
         let (arena, placement) = (ArenaId::DEFAULT, Placement::Home(stream.device));
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let mut mapper = engine.mapper.lock();
+        engine.put_to_work(&mut mapper, stream.device)?;
         let home = engine.house(&mapper, key, &clock)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);

@@ -58,7 +58,7 @@ impl Pool {
         let grants = over(&[], grants);
         let mut mapper = engine.mapper.lock();
         let spans = engine.spans_of(&mapper, of)?;
-        let runs = mapper.runs(&spans, &grants);
+        let runs = mapper.runs(&spans, &grants, |_| true);
         let owners = runs.iter().flat_map(|run| run.owners.iter().copied());
         for owner in owners.chain(engine.places_of(&mapper, of)).collect::<BTreeSet<DeviceId>>() {
             engine.demand_reach(&grants, owner)?;
@@ -71,7 +71,7 @@ impl Pool {
 
 /// Addresses of one chain that rights are set on.
 #[derive(Debug)]
-struct Span {
+pub(crate) struct Span {
     chain: u64,
     start: Address,
     end: Address,
@@ -81,7 +81,7 @@ struct Span {
 
 /// Neighbouring mappings on which the named devices have had the same rights.
 #[derive(Debug)]
-struct Run {
+pub(crate) struct Run {
     chain: u64,
     heap: u32,
     start: Address,
@@ -219,7 +219,7 @@ fn arenas_of(mapper: &Mapper, of: Scope) -> Vec<ArenaId> {
 }
 
 /// All chains of a heap.
-fn spans_in(mapper: &Mapper, heap: &Heap) -> Vec<Span> {
+pub(crate) fn spans_in(mapper: &Mapper, heap: &Heap) -> Vec<Span> {
     let Some(tenant) = heap.inside.lock().tenant.clone() else { return Vec::new() };
     let chains = mapper.chains.values().filter(|chain| chain.heap() == heap.index);
     let span =
@@ -228,12 +228,13 @@ fn spans_in(mapper: &Mapper, heap: &Heap) -> Vec<Span> {
 }
 
 impl Mapper {
-    /// The runs of the spans on which any of the grants is new.
-    fn runs(&self, spans: &[Span], grants: &[Grant]) -> Vec<Run> {
+    /// The runs of the spans on which any of the grants is new, of the mappings that are `wanted`.
+    pub(crate) fn runs(&self, spans: &[Span], grants: &[Grant], wanted: impl Fn(Address) -> bool) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         for span in spans {
             let Some(chain) = self.chains.get(&span.chain) else { continue };
-            for mapping in self.slots_over(span.start, span.end).filter_map(Slot::current) {
+            for mapping in self.slots_over(span.start, span.end).filter_map(Slot::current).filter(|it| wanted(it.at()))
+            {
                 let before = rights_before(&chain.grants_at(mapping.at(), &span.given), grants);
                 match runs.last_mut() {
                     Some(run) if run.end == mapping.at() && run.before == before => {
@@ -256,7 +257,7 @@ impl Mapper {
     }
 
     /// Opens all runs, or none.
-    fn open_runs(&mut self, runs: &[Run], grants: &[Grant]) -> Result<()> {
+    pub(crate) fn open_runs(&mut self, runs: &[Run], grants: &[Grant]) -> Result<()> {
         for (done, run) in runs.iter().enumerate() {
             if let Err(error) = self.open_run(run, &differing(grants, &run.before)) {
                 runs[..done].iter().for_each(|run| self.close_run(run, grants));

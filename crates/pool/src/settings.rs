@@ -20,8 +20,9 @@ pub struct Settings {
     /// Whether a stream may be made to wait for another's frees when memory is short. Streams whose
     /// kernels wait for each other could deadlock: turn it off for them.
     pub stream_waits: bool,
-    /// Whether every device of the pool that can reach a block's memory may use it, not only the stream's
-    /// own and those a request names.
+    /// Whether every device that can reach a block's memory may use it, not only the stream's own and those a
+    /// request names. It counts from the first stream that is registered on the device: rights for devices that
+    /// nobody uses would cost each mapping 30 us more, or 130 us for 64 MiB of fresh memory (measured on H200s).
     pub open_to_peers: bool,
     /// How long the CPU may wait for pending memory before a request fails.
     pub wait_max: Duration,

@@ -14,7 +14,7 @@ def configure(driver: str = "cuda", **settings: Any) -> Pool:
     """Makes the pool of the process with these settings (those of `stitchpool.Pool`), and answers it.
 
     Without it the pool is made with the defaults when memory is first asked for. Blocks are open to every device
-    that can reach them, as PyTorch expects, unless `open_to_peers=False`. Raises InUse if it is there.
+    in use that can reach them, as PyTorch expects, unless `open_to_peers=False`. Raises InUse if it is there.
     """
     global _pool
     with _lock:

@@ -31,12 +31,16 @@ def test_a_stream_of_pytorchs_is_a_stream(runs):
         import torch, stitchpool
         pool, side = stitchpool.Pool("cuda", devices=[0]), torch.cuda.Stream()
         block = pool.alloc(8 << 20)
+        # A kernel's first launch loads it, which may wait for what runs.
+        torch.as_tensor(block, device="cuda").fill_(0)
         block.record_use(side)
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             torch.cuda._sleep(4_000_000_000)
             torch.as_tensor(block, device="cuda").fill_(1)
         block.free()
-        assert pool.stats().devices[0].pending_bytes == 8 << 20
+        pending_bytes = pool.stats().devices[0].pending_bytes
+        assert pending_bytes == 8 << 20, pending_bytes
         side.synchronize()
         assert pool.trim(wait=True).released_bytes == 8 << 20
         """

@@ -55,6 +55,8 @@ def test_record_stream_is_heard(runs):
         + """
     side = torch.cuda.Stream()
     tensor = torch.ones(64 << 20, dtype=torch.uint8, device="cuda")
+    # A kernel's first launch loads it, which may wait for what runs.
+    tensor.sum(dtype=torch.int64)
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         torch.cuda._sleep(400_000_000)
@@ -62,7 +64,8 @@ def test_record_stream_is_heard(runs):
     tensor.record_stream(side)
     address = tensor.data_ptr()
     del tensor
-    assert plug.pool().stats().devices[0].pending_bytes >= 64 << 20
+    pending_bytes = plug.pool().stats().devices[0].pending_bytes
+    assert pending_bytes >= 64 << 20, pending_bytes
     other = torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
     assert other.data_ptr() != address
     side.synchronize()
@@ -128,7 +131,8 @@ def test_f52_settings_of_pytorchs_own_allocator_bypass_nothing_or_are_told(runs,
         except stitchpool.InUse as told:
             assert "PYTORCH_ALLOC_CONF" in str(told)
         else:
-            assert plug.pool().holds(torch.ones(1 << 20, device="cuda").data_ptr())
+            tensor = torch.ones(1 << 20, device="cuda")
+            assert plug.pool().holds(tensor.data_ptr())
         """,
         PYTORCH_ALLOC_CONF=conf,
         PYTORCH_CUDA_ALLOC_CONF=conf,
@@ -147,7 +151,9 @@ def test_f55_the_pools_figures_agree_with_the_driver(runs):
     free, _ = torch.cuda.mem_get_info()
     stats = plug.pool().stats()
     grown = stats.physical_bytes - held_before
-    assert 4 << 30 <= grown < 5 << 30 and abs((free_before - free) - grown) < 256 << 20
+    # What was held before may serve a part of it.
+    assert 4 << 30 <= stats.physical_bytes < 5 << 30 and grown >= (4 << 30) - held_before, (grown, held_before)
+    assert abs((free_before - free) - grown) < 256 << 20, (free_before - free, grown)
     (device,) = [device for device in stats.devices if device.device == 0]
     assert device.live_bytes <= device.physical_bytes <= total
     del tensor

@@ -263,7 +263,11 @@ cudaError_t Allocator::memcpyAsync(void* to, int to_device, const void* from, in
 }
 
 void Allocator::enablePeerAccess(c10::DeviceIndex from, c10::DeviceIndex to) {
-  // Stitched memory is open to every device that can reach it; this is for what others have allocated.
+  // Stitched memory is open to every device with a stream in the pool that can reach it...
+  if (backing_.is_open()) {
+    backing_.introduce(from, surroundings::current_stream(from));
+  }
+  // ...and this is for what others have allocated.
   surroundings::enable_peer(from, to);
 }
 

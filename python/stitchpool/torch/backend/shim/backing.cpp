@@ -104,11 +104,18 @@ uint32_t Backing::arena(const std::string& name) {
   return arena;
 }
 
-stitchpool_stream Backing::begin_capture(c10::DeviceIndex device, cudaStream_t stream, uint32_t arena) {
-  stitchpool_pool* pool = pool_.load(std::memory_order_relaxed);
+stitchpool_stream Backing::introduce(c10::DeviceIndex device, cudaStream_t stream) {
   stitchpool_stream known = 0;
-  check(abi_.stitchpool_stream_register(pool, device, stream, &known), "a captured stream is not known");
-  check(abi_.stitchpool_capture_begin(pool, known, arena), "a capture was not begun");
+  check(
+      abi_.stitchpool_stream_register(pool_.load(std::memory_order_relaxed), device, stream, &known),
+      "a stream cannot be known to the pool");
+  return known;
+}
+
+stitchpool_stream Backing::begin_capture(c10::DeviceIndex device, cudaStream_t stream, uint32_t arena) {
+  const stitchpool_stream known = introduce(device, stream);
+  check(
+      abi_.stitchpool_capture_begin(pool_.load(std::memory_order_relaxed), known, arena), "a capture was not begun");
   return known;
 }
 

@@ -46,6 +46,9 @@ class Backing {
   void record_use(void* address, c10::DeviceIndex device, cudaStream_t stream);
   std::string last_words() const;
 
+  // The device of the stream is in use from now on.
+  stitchpool_stream introduce(c10::DeviceIndex device, cudaStream_t stream);
+
   // The arena of a graph, made if there is none of this name.
   uint32_t arena(const std::string& name);
   // What a stream that is being captured asks for comes from the graph's arena, until the capture has ended. Gives

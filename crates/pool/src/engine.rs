@@ -191,21 +191,6 @@ impl Engine {
         self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)
     }
 
-    /// Why a heap does not serve a request.
-    #[cold]
-    pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
-        let serial = request.stream.serial;
-        if !heap.inside.lock().belongs_to(serial) {
-            return Error::UnknownStream { serial };
-        }
-        let mapper = self.mapper.lock();
-        let arena = heap.inside.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
-        match mapper.arenas.get(arena) {
-            Ok(arena) => arena.demand_still().err().unwrap_or_else(|| Error::Asleep { what: arena.title() }),
-            Err(error) => error,
-        }
-    }
-
     /// Who gets rights on a heap's memory: the stream's device, those it lies on, the readers, and the peers where
     /// all is open to them; over that, what was asked for the arena.
     pub(crate) fn grants(&self, key: &HeapKey, device: DeviceId, mapper: &Mapper) -> Result<Arc<[Grant]>> {

@@ -227,6 +227,18 @@ impl Mapper {
         self.budgets.get(&device).map_or(0, Budget::physical_bytes)
     }
 
+    /// Why a heap does not serve the stream with this serial.
+    #[cold]
+    pub(crate) fn refusal(&self, heap: &Heap, serial: u32) -> PoolError {
+        let inside = heap.inside.lock();
+        let tenant = inside.tenant.as_ref().filter(|_| inside.belongs_to(serial));
+        let Some(tenant) = tenant else { return PoolError::UnknownStream { serial } };
+        match self.arenas.get(tenant.key.arena) {
+            Ok(arena) => arena.demand_still().err().unwrap_or_else(|| PoolError::Asleep { what: arena.title() }),
+            Err(error) => error,
+        }
+    }
+
     /// Refuses to let a device hold so many more bytes, where its limit is in the way.
     pub(crate) fn refuse_beyond_limit(&self, device: DeviceId, bytes: u64) -> Result<(), PoolError> {
         match self.budgets.get(&device) {

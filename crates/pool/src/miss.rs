@@ -82,7 +82,10 @@ impl Engine {
         let span = tracing::debug_span!("miss", bytes = job.bytes(), heap = job.heap.index);
         let _entered = span.enter();
         let mut mapper = self.mapper.lock();
-        demand_served(&mapper, &job)?;
+        let serial = job.tenant.key.serial;
+        if !job.heap.inside.lock().serves(serial) {
+            return Err(mapper.refusal(job.heap, serial));
+        }
         // Rights may have been set since the request came.
         if let Some(tenant) = job.heap.inside.lock().tenant.clone() {
             job.tenant = tenant;
@@ -243,17 +246,6 @@ impl Engine {
         }
         shares
     }
-}
-
-/// Refuses a request whose heap has closed meanwhile.
-fn demand_served(mapper: &Mapper, job: &Job<'_>) -> Result<()> {
-    let serial = job.tenant.key.serial;
-    if job.heap.inside.lock().serves(serial) {
-        return Ok(());
-    }
-    let what = mapper.arenas.get(job.tenant.key.arena)?.title();
-    let gone = !job.heap.inside.lock().belongs_to(serial);
-    Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } })
 }
 
 /// The devices that a heap's live bytes are counted on: where a placement spills, its home.

@@ -164,7 +164,8 @@ impl Pool {
     #[cold]
     fn alloc_diverted(&self, request: &Request) -> Result<Block> {
         let (heap, units) = self.engine.resolve_placed(request)?;
-        self.alloc_in(heap, units, request).unwrap_or_else(|| Err(self.engine.refuse(heap, request)))
+        self.alloc_in(heap, units, request)
+            .unwrap_or_else(|| Err(self.engine.mapper.lock().refusal(heap, request.stream.serial)))
     }
 
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.

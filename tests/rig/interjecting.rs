@@ -3,11 +3,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-use stitchpool::driver::{
-    Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link, RawEvent,
-    RawHandle, RawStream, Result, Shareable,
-};
+use stitchpool::driver::{Driver, RawEvent, RawStream, Result, Wrapper};
 
 type Interjection = Box<dyn FnOnce() + Send>;
 
@@ -33,63 +29,9 @@ impl fmt::Debug for Interjecting {
     }
 }
 
-// Each verb is the wrapped driver's own, under the same conditions.
-impl Driver for Interjecting {
-    fn name(&self) -> &'static str {
-        self.driver.name()
-    }
-
-    fn now_us(&self) -> u64 {
-        self.driver.now_us()
-    }
-
-    fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        self.driver.devices()
-    }
-
-    fn memory(&self, device: DeviceId) -> Result<DeviceMemory> {
-        self.driver.memory(device)
-    }
-
-    fn link(&self, from: DeviceId, to: DeviceId) -> Result<Link> {
-        self.driver.link(from, to)
-    }
-
-    fn granularity(&self, device: DeviceId, kind: HandleKind) -> Result<u64> {
-        self.driver.granularity(device, kind)
-    }
-
-    fn reserve(&self, bytes: u64, alignment: u64) -> Result<Address> {
-        self.driver.reserve(bytes, alignment)
-    }
-
-    unsafe fn unreserve(&self, at: Address, bytes: u64) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unreserve(at, bytes) }
-    }
-
-    fn create(&self, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.create(spec)
-    }
-
-    unsafe fn release(&self, handle: RawHandle) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.release(handle) }
-    }
-
-    unsafe fn map(&self, at: Address, bytes: u64, handle: RawHandle) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.map(at, bytes, handle) }
-    }
-
-    unsafe fn unmap(&self, at: Address, bytes: u64) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unmap(at, bytes) }
-    }
-
-    unsafe fn set_rights(&self, at: Address, bytes: u64, grants: &[Grant]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.set_rights(at, bytes, grants) }
+impl Wrapper for Interjecting {
+    fn inner(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {
@@ -100,69 +42,5 @@ impl Driver for Interjecting {
             interjection();
         }
         Ok(event)
-    }
-
-    unsafe fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.wait(stream, event) }
-    }
-
-    unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.is_done(event) }
-    }
-
-    unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.finish(event, limit) }
-    }
-
-    unsafe fn forget(&self, event: RawEvent) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.forget(event) }
-    }
-
-    unsafe fn capture(&self, stream: RawStream) -> Result<Capture> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.capture(stream) }
-    }
-
-    unsafe fn stream_identity(&self, stream: RawStream) -> Result<u64> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.stream_identity(stream) }
-    }
-
-    unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.copy(stream, to, from, bytes) }
-    }
-
-    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.memset(stream, at, bytes, value) }
-    }
-
-    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.read(device, at, into) }
-    }
-
-    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.write(device, at, from) }
-    }
-
-    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.synchronize(device) }
-    }
-
-    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle, kind) }
-    }
-
-    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.import(shareable, spec)
     }
 }

@@ -1,7 +1,7 @@
 //! Contexts that nobody needs: F62. Whatever a pool does, it touches no device that its streams do not use.
 
-use crate::interjecting::Interjecting;
 use crate::rig::KIB;
+use crate::watching::Watching;
 use std::sync::Arc;
 use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver};
 use stitchpool::driver::{DeviceId, Grant, Kernels, Rights};
@@ -20,7 +20,7 @@ fn f62_nothing_that_a_pool_does_touches_a_device_nobody_uses() {
     let config =
         HostConfig { devices: vec![device; usize::from(DEVICES)], host_memory: device, ..HostConfig::default() };
     let host = HostDriver::new(config).unwrap();
-    let driver = Interjecting::new(host.clone());
+    let driver = Watching::new(host.clone());
     let devices = (0..DEVICES).map(DeviceId).chain([DeviceId::HOST]).collect();
     let settings = Settings { devices, handle_bytes_max: CHUNK, ..Settings::default() };
     let pool = Pool::new(Arc::clone(&driver) as Arc<_>, settings).unwrap();

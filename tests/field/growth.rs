@@ -264,3 +264,30 @@ fn f71_handles_are_kept_for_the_next_block_until_somebody_asks_for_them() {
         assert_eq!((trimmed.released_bytes, rig.faulty.calls(Verb::Release)), (created * chunk_bytes, created));
     }
 }
+
+/// F18: handles that stand at an old place too, because nobody has taken that down yet, are no memory to give back.
+#[test]
+fn f18_memory_that_still_stands_at_an_old_place_is_not_counted_on_twice() {
+    let mut shape = Shape::usual(8 * GIB);
+    shape.settings.seal_pause = std::time::Duration::ZERO;
+    let rig = shape.build();
+    let stream = rig.stream();
+    let small: Vec<_> = (0..512).map(|_| rig.take(stream, 2 * MIB)).collect();
+    let (scattered, rest): (Vec<_>, Vec<_>) = small.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+    scattered.into_iter().for_each(|(_, block)| rig.free(block));
+    // Stitched from all of them: each stands at two places now.
+    let large = rig.take(stream, 512 * MIB);
+    assert_eq!(rig.physical_bytes(), GIB, "none was made anew");
+    rig.free(large);
+    // The GPU has come past all of it, which the pool sees by its frees; of the old places a few are taken down.
+    for frees in rest.chunks(16).take(2) {
+        rig.done(stream);
+        frees.iter().for_each(|&(_, block)| rig.free(block));
+    }
+    let stale = rig.pool().stats().stale_mappings;
+    assert!(stale >= 64, "{stale} stand at an old place");
+    // So large that what is free in one piece is no place to begin.
+    rig.take(stream, 5 * GIB);
+    let live_bytes = rig.figures().holdings.live_bytes;
+    assert!(rig.physical_bytes() <= live_bytes + live_bytes / 100, "{} held, {live_bytes} live", rig.physical_bytes());
+}

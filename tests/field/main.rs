@@ -3,9 +3,10 @@
 //! Sizes are those of the report, or scaled; capacities are exact, so that a case passes with N chunks
 //! and fails cleanly with one less. The pool under test runs on the host driver, which refuses all that
 //! a GPU refuses.
-#![allow(missing_docs, clippy::unwrap_used, unreachable_pub)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 mod aftermath;
+mod backup;
 mod capture;
 mod contexts;
 mod evict;
@@ -15,9 +16,6 @@ mod growable;
 mod growth;
 mod headroom;
 mod holds;
-#[expect(dead_code, reason = "other test programs let things happen in between")]
-#[path = "../rig/interjecting.rs"]
-mod interjecting;
 mod kin;
 mod limit;
 mod messages;
@@ -40,3 +38,4 @@ mod survey;
 mod swap;
 mod visibility;
 mod watchdog;
+mod watching;

@@ -1,7 +1,8 @@
 //! Suspends and resumes that are refused half way, of ten handles each, which take two batches: F11, F13.
 
+use crate::backup::Directory;
 use crate::rig::{HERE, Rig, Shape, Stream};
-use crate::sleep::{CHUNK, Directory, filled, verify};
+use crate::sleep::{CHUNK, filled, verify};
 use std::sync::{Arc, Mutex};
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Verb};
 use stitchpool::{ArenaId, Backup, Error, Interest, Listener, Request, Scope, Segment, Settings};

@@ -1,7 +1,7 @@
 //! Drivers that are late to show memory as free: F57. Who is told that memory is back can have it.
 
-use crate::interjecting::Interjecting;
 use crate::rig::KIB;
+use crate::watching::Watching;
 use std::sync::Arc;
 use stitchpool::driver::host::{HostConfig, HostDevice, HostDriver};
 use stitchpool::driver::{DeviceId, Driver, Kernels};
@@ -14,7 +14,7 @@ const CHUNKS: u64 = 16;
 fn f57_a_suspend_returns_only_when_the_driver_shows_the_memory_as_free() {
     let device = HostDevice { capacity_bytes: CHUNKS * CHUNK, granularity_bytes: CHUNK };
     let host = HostDriver::new(HostConfig { devices: vec![device; 2], ..HostConfig::default() }).unwrap();
-    let driver = Interjecting::new(host.clone());
+    let driver = Watching::new(host.clone());
     let settings = Settings { handle_bytes_max: CHUNK, ..Settings::default() };
     let pool = Pool::new(Arc::clone(&driver) as Arc<_>, settings).unwrap();
     let raw = [0, 1].map(|device| host.create_stream(DeviceId(device)).unwrap());

@@ -73,7 +73,8 @@ sanitized() { # tool, name, seconds, command...
     shift 3
     timeout "$limit" compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" >"$file" 2>&1
     status=$?
-    row "$tool, $name" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -aE 'ERROR SUMMARY|RACECHECK SUMMARY' "$file" | tail -1) ($((SECONDS - begun)) s)"
+    row "$tool, $name" "$([ $status = 0 ] && echo ok || echo FAILED)" \
+        "$(grep -aE '^test result|ERROR SUMMARY|RACECHECK SUMMARY' "$file" | tail -2 | paste -sd' ') ($((SECONDS - begun)) s)"
 }
 
 if command -v compute-sanitizer >/dev/null; then

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stitchpool::driver::{
-    Address, Capture, CostTable, DeviceId, DeviceInfo, DeviceMemory, Driver, Grant, HandleKind, HandleSpec, Link,
-    Metered, RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
+    Address, CostTable, DeviceId, Driver, HandleSpec, Metered, RawEvent, RawHandle, RawStream, Result, Verb, Wrapper,
 };
 
 /// What the link needs between two copies, in microseconds.
@@ -84,148 +83,64 @@ impl Paced {
     }
 }
 
-// Each verb is the wrapped driver's own, under the same conditions.
-impl Driver for Paced {
-    fn name(&self) -> &'static str {
-        self.driver.name()
-    }
-
-    fn now_us(&self) -> u64 {
-        self.driver.now_us()
-    }
-
-    fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        self.driver.devices()
-    }
-
-    fn memory(&self, device: DeviceId) -> Result<DeviceMemory> {
-        self.driver.memory(device)
-    }
-
-    fn link(&self, from: DeviceId, to: DeviceId) -> Result<Link> {
-        self.driver.link(from, to)
-    }
-
-    fn granularity(&self, device: DeviceId, kind: HandleKind) -> Result<u64> {
-        self.driver.granularity(device, kind)
-    }
-
-    fn reserve(&self, bytes: u64, alignment: u64) -> Result<Address> {
-        self.driver.reserve(bytes, alignment)
-    }
-
-    unsafe fn unreserve(&self, at: Address, bytes: u64) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unreserve(at, bytes) }
+impl Wrapper for Paced {
+    fn inner(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     fn create(&self, spec: HandleSpec) -> Result<RawHandle> {
-        let handle = self.driver.create(spec)?;
+        let handle = self.inner().create(spec)?;
         self.note(Verb::Create, |_, _| {});
         Ok(handle)
     }
 
     unsafe fn release(&self, handle: RawHandle) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.release(handle) }?;
+        unsafe { self.inner().release(handle) }?;
         self.note(Verb::Release, |_, _| {});
         Ok(())
     }
 
-    unsafe fn map(&self, at: Address, bytes: u64, handle: RawHandle) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.map(at, bytes, handle) }
-    }
-
     unsafe fn unmap(&self, at: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unmap(at, bytes) }?;
+        unsafe { self.inner().unmap(at, bytes) }?;
         self.note(Verb::Unmap, |_, _| {});
         Ok(())
     }
 
-    unsafe fn set_rights(&self, at: Address, bytes: u64, grants: &[Grant]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.set_rights(at, bytes, grants) }
-    }
-
     unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {
         // SAFETY: the caller keeps this verb's conditions.
-        let event = unsafe { self.driver.record(stream) }?;
+        let event = unsafe { self.inner().record(stream) }?;
         self.note(Verb::Record, |course, _| _ = course.events_us.insert(event.value, course.copied_us));
         Ok(event)
     }
 
-    unsafe fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.wait(stream, event) }
-    }
-
     unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
         // SAFETY: the caller keeps this verb's conditions.
-        let done = unsafe { self.driver.is_done(event) }?;
+        let done = unsafe { self.inner().is_done(event) }?;
         let course = self.course.lock().unwrap();
         Ok(done && course.events_us.get(&event.value).is_none_or(|&done_us| done_us <= self.clock_us(&course)))
     }
 
     unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.finish(event, limit) }?;
+        unsafe { self.inner().finish(event, limit) }?;
         self.await_until(Verb::Finish, |course| course.events_us.get(&event.value).copied().unwrap_or(0.0));
         Ok(())
     }
 
-    unsafe fn forget(&self, event: RawEvent) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.forget(event) }
-    }
-
-    unsafe fn capture(&self, stream: RawStream) -> Result<Capture> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.capture(stream) }
-    }
-
-    unsafe fn stream_identity(&self, stream: RawStream) -> Result<u64> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.stream_identity(stream) }
-    }
-
     unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.copy(stream, to, from, bytes) }?;
+        unsafe { self.inner().copy(stream, to, from, bytes) }?;
         let copy_us = bytes as f64 / self.bytes_per_us;
         self.note(Verb::Copy, |course, now_us| course.copied_us = course.copied_us.max(now_us) + GAP_US + copy_us);
         Ok(())
     }
 
-    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.memset(stream, at, bytes, value) }
-    }
-
-    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.read(device, at, into) }
-    }
-
-    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.write(device, at, from) }
-    }
-
     unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
         // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.synchronize(device) }?;
+        unsafe { self.inner().synchronize(device) }?;
         self.await_until(Verb::Synchronize, |course| course.copied_us);
         Ok(())
-    }
-
-    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle, kind) }
-    }
-
-    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
-        self.driver.import(shareable, spec)
     }
 }

@@ -5,6 +5,8 @@
 mod bench;
 mod faults;
 mod model;
+mod op;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rights;
+mod world;

@@ -104,7 +104,10 @@ typedef uint64_t stitchpool_stream;
 
 /* Its version, as STITCHPOOL_VERSION counts. Equal major numbers (and, at 0, minor ones) fit. */
 uint32_t stitchpool_version(void);
-/* The words of this thread's latest refusal, until its next; empty if there was none. Not null. */
+/*
+ * The words of this thread's latest refusal, until its next; empty if there was none. Not null. On a thread that
+ * is ending, and in exit handlers, they say no more than what the status means.
+ */
 const char *stitchpool_last_error(void);
 /* A status as it is spelled above. Not null. */
 const char *stitchpool_status_name(stitchpool_status status);

@@ -64,7 +64,7 @@ pub(crate) fn answer(body: impl FnOnce() -> Result<()>) -> Status {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => Status::Ok,
         Ok(Err(refusal)) => {
-            remember(&refusal.words);
+            remember(refusal.status, &refusal.words);
             refusal.status
         }
         Err(panic) => after(&*panic),
@@ -102,7 +102,8 @@ pub(crate) fn with_importer(importer: *const ImporterHandle, body: impl FnOnce(&
 fn after(panic: &(dyn Any + Send)) -> Status {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words");
-    remember(&format!("a fault of this library, please report it: {text}; open a new pool and do not use this one"));
+    let words = format!("a fault of this library, please report it: {text}; open a new pool and do not use this one");
+    remember(Status::Internal, &words);
     Status::Internal
 }
 

@@ -36,6 +36,7 @@ pub use boundary::{
 pub use open_driver::OpenDriver;
 pub use process_pool::{enter_arena, last_refusal, unknown_frees};
 pub use refusal::Refusal;
-pub use shared_pool::{SharedPool, device_of, number_of};
+pub use shape::{device_of, number_of};
+pub use shared_pool::SharedPool;
 pub use shelves::Shelved;
 pub use status::Status;

@@ -1,7 +1,7 @@
 //! A pool that was opened for C, with what its callers' numbers and callbacks mean.
 
 use crate::open_driver::OpenDriver;
-use crate::raw_streams::{Key, RawStreams, Registered};
+use crate::raw_streams::{Key, RawStreams};
 use crate::refusal::{Refusal, Result};
 use crate::relay::Relay;
 use crate::shelf::Shelf;
@@ -10,7 +10,7 @@ use crate::status::Status;
 use crate::table::Table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stitchpool_driver::{DeviceId, RawStream};
+use stitchpool_driver::DeviceId;
 use stitchpool_pool::{Pool, Settings, StreamId};
 
 /// All pools that are open.
@@ -54,7 +54,7 @@ impl OpenPool {
     /// # Safety
     /// - `value` names a live stream of the device's primary context.
     #[inline]
-    pub(crate) unsafe fn raw_stream(&self, device: DeviceId, value: u64) -> Result<Registered> {
+    pub(crate) unsafe fn raw_stream(&self, device: DeviceId, value: u64) -> Result<StreamId> {
         // SAFETY: the caller answers for the stream.
         let key = unsafe { Key::of(&*self.driver.driver, device, value) }?;
         self.raw_streams.find(key).map_or_else(|| self.enter(key), Ok)
@@ -65,7 +65,7 @@ impl OpenPool {
     /// # Safety
     /// - As for [`OpenPool::raw_stream`].
     #[inline(always)]
-    pub(crate) unsafe fn known_stream(&self, device: DeviceId, value: u64) -> Option<Registered> {
+    pub(crate) unsafe fn known_stream(&self, device: DeviceId, value: u64) -> Option<StreamId> {
         // SAFETY: the caller answers for the stream.
         let key = unsafe { Key::of(&*self.driver.driver, device, value) }.ok()?;
         self.raw_streams.find(key)
@@ -78,32 +78,27 @@ impl OpenPool {
     pub(crate) unsafe fn retire_raw(&self, device: DeviceId, value: u64) -> Result<()> {
         // SAFETY: the caller answers for the stream.
         let key = unsafe { Key::of(&*self.driver.driver, device, value) }?;
-        let registered = self.raw_streams.find(key).ok_or_else(|| {
+        let stream = self.raw_streams.find(key).ok_or_else(|| {
             let words = format!("stream {value:#x} of {device} is not registered with this pool");
             Refusal::new(Status::UnknownStream, words)
         })?;
-        self.retire(registered.number)
+        self.retire(stream)
     }
 
-    /// Retires the stream that a number names.
-    pub(crate) fn retire(&self, number: u64) -> Result<()> {
-        self.pool.retire(StreamId::of_number(number))?;
-        self.raw_streams.forget(number);
+    /// Retires a stream, whoever registered it.
+    pub(crate) fn retire(&self, stream: StreamId) -> Result<()> {
+        self.pool.retire(stream)?;
+        self.raw_streams.forget(stream);
         Ok(())
     }
 
     #[cold]
-    fn enter(&self, key: Key) -> Result<Registered> {
+    fn enter(&self, key: Key) -> Result<StreamId> {
         for orphan in self.raw_streams.take_orphans() {
             // One that cannot be retired stays registered, which costs memory and nothing else.
-            let _ = self.pool.retire(orphan.id);
+            let _ = self.pool.retire(orphan);
         }
-        self.raw_streams.enter(key, |stream| self.register(stream))
-    }
-
-    fn register(&self, stream: RawStream) -> Result<Registered> {
-        let id = self.pool.register(stream)?;
-        Ok(Registered { number: id.number(), id })
+        self.raw_streams.enter(key, |stream| Ok(self.pool.register(stream)?))
     }
 
     /// Refuses while blocks are live, or anything is held.
@@ -126,7 +121,7 @@ pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use stitchpool_driver::host::{HostConfig, HostDriver};
-    use stitchpool_driver::{Kernels, host};
+    use stitchpool_driver::{Kernels, RawStream, host};
     use stitchpool_pool::Request;
 
     fn open(devices: usize) -> (Arc<HostDriver>, OpenPool) {
@@ -137,7 +132,7 @@ pub(crate) mod tests {
         (driver, pool)
     }
 
-    fn raw(pool: &OpenPool, stream: RawStream) -> Result<Registered> {
+    fn raw(pool: &OpenPool, stream: RawStream) -> Result<StreamId> {
         // SAFETY: the host driver checks that the stream lives.
         unsafe { pool.raw_stream(stream.device, stream.value) }
     }
@@ -166,7 +161,7 @@ pub(crate) mod tests {
     #[test]
     fn a_number_names_its_own_stream_in_its_own_pool_only() {
         let ((_, mine), (_, theirs)) = (open(1), open(1));
-        let number = raw(&mine, legacy(0)).unwrap().number;
+        let number = raw(&mine, legacy(0)).unwrap().number();
         raw(&theirs, legacy(0)).unwrap();
         let alloc = |open: &OpenPool, number: u64| {
             let stream = StreamId::of_number(number);
@@ -197,7 +192,7 @@ pub(crate) mod tests {
             scope.spawn(|| unsafe { pool.retire_raw(stream.device, stream.value) }.unwrap());
         });
         assert_ne!(raw(&pool, stream).unwrap(), before);
-        assert_eq!(pool.retire(before.number).unwrap_err().status, Status::UnknownStream);
+        assert_eq!(pool.retire(before).unwrap_err().status, Status::UnknownStream);
     }
 
     #[test]
@@ -218,8 +213,8 @@ pub(crate) mod tests {
     #[test]
     fn the_default_stream_of_a_thread_that_ended_is_retired() {
         let (driver, pool) = open(1);
-        let is_registered = |stream: Registered| {
-            let block = pool.pool.alloc(&stitchpool_pool::Request::new(512, stream.id));
+        let is_registered = |stream: StreamId| {
+            let block = pool.pool.alloc(&stitchpool_pool::Request::new(512, stream));
             block.map(|block| pool.pool.free(block.address).unwrap()).is_ok()
         };
         let theirs = std::thread::scope(|scope| {
@@ -235,7 +230,7 @@ pub(crate) mod tests {
     fn a_pool_with_live_blocks_may_not_go_and_says_how_much_lives() {
         let (_, pool) = open(1);
         let stream = raw(&pool, legacy(0)).unwrap();
-        let block = pool.pool.alloc(&stitchpool_pool::Request::new(1000, stream.id)).unwrap();
+        let block = pool.pool.alloc(&stitchpool_pool::Request::new(1000, stream)).unwrap();
         let refusal = pool.may_go().unwrap_err();
         assert_eq!(refusal.status, Status::InUse);
         assert!(refusal.words.contains("1 blocks of 1024 bytes"), "{}", refusal.words);

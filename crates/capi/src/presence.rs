@@ -47,12 +47,12 @@ thread_local! {
     /// This thread's desk. Without a destructor, so that it can be read to the thread's end.
     static MINE: Cell<Option<&'static Desk>> = const { Cell::new(None) };
     /// Gives the desk back when the thread ends.
-    static LEASE: Lease = const { Lease };
+    static KEEPER: Keeper = const { Keeper };
 }
 
-struct Lease;
+struct Keeper;
 
-impl Drop for Lease {
+impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(desk) = MINE.take() {
             thread_word::set(0);
@@ -191,8 +191,8 @@ fn take_desk() -> (&'static Desk, bool) {
     };
     let desk = desks().find(free).unwrap_or_else(add_desk);
     MINE.set(Some(desk));
-    // A thread whose lease has ended already is at its very end.
-    let borrowed = LEASE.try_with(|_| ()).is_err();
+    // A thread whose keeper has gone already is at its very end.
+    let borrowed = KEEPER.try_with(|_| ()).is_err();
     (desk, borrowed)
 }
 

@@ -28,15 +28,8 @@ pub(crate) struct Key {
     identity: u64,
 }
 
-/// A stream with its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Registered {
-    pub(crate) number: u64,
-    pub(crate) id: StreamId,
-}
-
 struct Known {
-    registered: Registered,
+    id: StreamId,
     /// Where the stream goes with its thread.
     thread: Option<Weak<u64>>,
 }
@@ -55,7 +48,7 @@ struct Last {
     pool: u64,
     version: u64,
     key: Key,
-    registered: Registered,
+    id: StreamId,
 }
 
 thread_local! {
@@ -100,27 +93,27 @@ impl RawStreams {
 
     /// The stream of a key, if it was registered.
     #[inline]
-    pub(crate) fn find(&self, key: Key) -> Option<Registered> {
+    pub(crate) fn find(&self, key: Key) -> Option<StreamId> {
         let version = self.version.load(Ordering::Acquire);
         if let Some(last) = LAST.get()
             && last.key == key
             && last.pool == self.pool
             && last.version == version
         {
-            return Some(last.registered);
+            return Some(last.id);
         }
-        let registered = self.known.read().get(&key)?.registered;
-        LAST.set(Some(Last { pool: self.pool, version, key, registered }));
-        Some(registered)
+        let id = self.known.read().get(&key)?.id;
+        LAST.set(Some(Last { pool: self.pool, version, key, id }));
+        Some(id)
     }
 
     /// The stream of a key; `register` makes it one.
-    pub(crate) fn enter(&self, key: Key, register: impl FnOnce(RawStream) -> Result<Registered>) -> Result<Registered> {
+    pub(crate) fn enter(&self, key: Key, register: impl FnOnce(RawStream) -> Result<StreamId>) -> Result<StreamId> {
         let mut known = self.known.write();
         if let Some(known) = known.get(&key) {
-            return Ok(known.registered);
+            return Ok(known.id);
         }
-        let registered = register(key.stream)?;
+        let id = register(key.stream)?;
         // A stream that had the same value was destroyed. It cannot be retired any more: an event on the
         // value would be one of the new stream.
         let before = known.len();
@@ -129,22 +122,22 @@ impl RawStreams {
             self.version.fetch_add(1, Ordering::Release);
         }
         let thread = if key.thread == 0 { None } else { THREAD.try_with(Arc::downgrade).ok() };
-        known.insert(key, Known { registered, thread });
-        Ok(registered)
+        known.insert(key, Known { id, thread });
+        Ok(id)
     }
 
     /// Takes out the default streams of threads that have ended.
-    pub(crate) fn take_orphans(&self) -> Vec<Registered> {
+    pub(crate) fn take_orphans(&self) -> Vec<StreamId> {
         let has_ended = |known: &Known| known.thread.as_ref().is_some_and(|thread| thread.strong_count() == 0);
         let mut known = self.known.write();
-        let orphans = known.values().filter(|known| has_ended(known)).map(|known| known.registered).collect();
+        let orphans = known.values().filter(|known| has_ended(known)).map(|known| known.id).collect();
         known.retain(|_, known| !has_ended(known));
         orphans
     }
 
     /// The stream is retired: its value means nothing until it is registered again.
-    pub(crate) fn forget(&self, number: u64) {
-        self.known.write().retain(|_, known| known.registered.number != number);
+    pub(crate) fn forget(&self, stream: StreamId) {
+        self.known.write().retain(|_, known| known.id != stream);
         self.version.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,8 +1,8 @@
 //! Why a function refused: the status, and words for people, kept for each thread.
 
 use crate::status::Status;
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
 use stitchpool_chunks::Error as ChunksError;
 use stitchpool_pool::Error as PoolError;
 use stitchpool_share::Error as ShareError;
@@ -20,7 +20,9 @@ pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 thread_local! {
     /// The words of this thread's latest refusal.
-    static LAST: RefCell<CString> = RefCell::default();
+    static WORDS: RefCell<CString> = RefCell::default();
+    /// Its status. Without a destructor, so that it can be read to the thread's end.
+    static STATUS: Cell<Status> = const { Cell::new(Status::Ok) };
 }
 
 impl Refusal {
@@ -34,16 +36,20 @@ impl Refusal {
 }
 
 /// Keeps the words until this thread's next refusal.
-pub(crate) fn remember(words: &str) {
+pub(crate) fn remember(status: Status, words: &str) {
+    STATUS.set(status);
     let words: Vec<u8> = words.bytes().filter(|byte| *byte != 0).collect();
-    // A thread that is ending has no place for words any more; the status stands alone then.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(words).unwrap_or_default());
+    // A thread that is ending, as the main thread is in exit handlers, has no place for words any more.
+    let _ = WORDS.try_with(|last| *last.borrow_mut() = CString::new(words).unwrap_or_default());
 }
 
-/// The words last kept on this thread; empty if there are none.
+/// The words last kept on this thread, where it is ending what the status means; empty if there are none.
 pub(crate) fn last_words() -> *const c_char {
-    const NONE: &CStr = c"";
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(NONE.as_ptr())
+    let meaning = || match STATUS.get() {
+        Status::Ok => c"",
+        status => status.meaning(),
+    };
+    WORDS.try_with(|last| last.borrow().as_ptr()).unwrap_or_else(|_| meaning().as_ptr())
 }
 
 impl From<PoolError> for Refusal {
@@ -129,6 +135,7 @@ impl From<ShareError> for Refusal {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::ffi::CStr;
 
     fn words() -> String {
         // SAFETY: `last_words` points to a string of this thread, and nothing is kept meanwhile.
@@ -137,15 +144,15 @@ mod tests {
 
     #[test]
     fn words_are_kept_for_each_thread_until_its_next_refusal() {
-        remember("first");
+        remember(Status::Driver, "first");
         std::thread::spawn(|| {
             assert_eq!(words(), "");
-            remember("theirs");
+            remember(Status::Driver, "theirs");
         })
         .join()
         .unwrap();
         assert_eq!(words(), "first");
-        remember("second, with a zero\0 in it");
+        remember(Status::Driver, "second, with a zero\0 in it");
         assert_eq!(words(), "second, with a zero in it");
     }
 }

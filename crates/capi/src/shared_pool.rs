@@ -5,8 +5,8 @@ use crate::open_driver::OpenDriver;
 use crate::open_pool::{OpenPool, POOLS};
 use crate::process_pool;
 use crate::refusal::Result;
+use crate::shape::device_of;
 use crate::shelves::Shelved;
-use stitchpool_driver::DeviceId;
 use stitchpool_pool::{Pool, Settings, StreamId};
 
 /// A pool by its handle. It may be closed at any time; every call says so then.
@@ -76,7 +76,7 @@ impl SharedPool {
     /// - `value` names a live stream of the device's primary context.
     pub unsafe fn stream(self, device: i32, value: u64) -> Result<StreamId> {
         // SAFETY: the caller answers for the stream.
-        POOLS.with(self.handle, |open| Ok(unsafe { open.raw_stream(device_of(device)?, value) }?.id))
+        POOLS.with(self.handle, |open| unsafe { open.raw_stream(device_of(device)?, value) })
     }
 
     /// Nothing more will be queued on the stream.
@@ -146,18 +146,4 @@ impl SharedPool {
         process_pool::may_go(self.handle)?;
         POOLS.close(self.handle, |_| Ok(())).map(OpenPool::leave)
     }
-}
-
-/// The device that a number means: an ordinal of the driver's, or -1 for the host as a place for memory.
-///
-/// # Errors
-/// No device could have that number.
-pub fn device_of(number: i32) -> Result<DeviceId> {
-    crate::shape::device_of(number)
-}
-
-/// The number of a device.
-#[must_use]
-pub fn number_of(device: DeviceId) -> i32 {
-    crate::shape::number_of(device)
 }

@@ -1,5 +1,6 @@
 //! What every function answers, in one number.
 
+use std::ffi::CStr;
 use stitchpool_driver::ErrorKind;
 
 macro_rules! statuses {
@@ -11,7 +12,16 @@ macro_rules! statuses {
 
         impl Status {
             /// Every status with its name in the header.
-            pub const ALL: &[(Self, &std::ffi::CStr)] = &[$((Self::$name, $constant)),*];
+            pub const ALL: &[(Self, &CStr)] = &[$((Self::$name, $constant)),*];
+
+            /// What it means, in words.
+            pub(crate) const fn meaning(self) -> &'static CStr {
+                let text = match self { $(Self::$name => concat!($doc, "\0")),* };
+                match CStr::from_bytes_with_nul(text.as_bytes()) {
+                    Ok(text) => text,
+                    Err(_) => c"",
+                }
+            }
         }
     };
 }

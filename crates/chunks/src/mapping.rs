@@ -13,11 +13,12 @@ use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, Result, Verb};
 #[derive(Debug)]
 pub struct Mapping {
     /// Taken out exactly once: by `unmap` or by `drop`.
-    parts: ManuallyDrop<Parts>,
+    standing: ManuallyDrop<Standing>,
 }
 
+/// What stands, and where.
 #[derive(Debug)]
-struct Parts {
+struct Standing {
     vacancy: Vacancy,
     handle: Arc<PhysicalHandle>,
 }
@@ -47,37 +48,43 @@ impl Vacancy {
 
 impl Mapping {
     const fn new(vacancy: Vacancy, handle: Arc<PhysicalHandle>) -> Self {
-        Self { parts: ManuallyDrop::new(Parts { vacancy, handle }) }
+        Self { standing: ManuallyDrop::new(Standing { vacancy, handle }) }
     }
 
     /// Its first address.
     #[must_use]
     pub fn at(&self) -> Address {
-        self.parts.vacancy.at()
+        self.standing.vacancy.at()
     }
 
     /// Its length: the handle's.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.parts.vacancy.bytes()
+        self.standing.vacancy.bytes()
     }
 
     /// The address after its last byte.
     #[must_use]
     pub fn end(&self) -> Address {
-        self.parts.vacancy.end()
+        self.standing.vacancy.end()
     }
 
     /// The memory behind it.
     #[must_use]
     pub fn handle(&self) -> &Arc<PhysicalHandle> {
-        &self.parts.handle
+        &self.standing.handle
+    }
+
+    /// Whether nothing else holds its memory: no other mapping, and no view.
+    #[must_use]
+    pub fn is_only(&self) -> bool {
+        Arc::strong_count(&self.standing.handle) == 1
     }
 
     /// The device whose memory it is.
     #[must_use]
     pub fn device(&self) -> DeviceId {
-        self.parts.handle.device()
+        self.standing.handle.device()
     }
 
     /// Takes the memory from the address: both come back apart. No work that is queued or running
@@ -89,9 +96,9 @@ impl Mapping {
         match self.unmap_in_place() {
             Ok(()) => {
                 let mut this = ManuallyDrop::new(self);
-                // SAFETY: `this` is never dropped, so `parts` is taken out only here.
-                let parts = unsafe { ManuallyDrop::take(&mut this.parts) };
-                Ok((parts.vacancy, parts.handle))
+                // SAFETY: `this` is never dropped, so `standing` is taken out only here.
+                let Standing { vacancy, handle } = unsafe { ManuallyDrop::take(&mut this.standing) };
+                Ok((vacancy, handle))
             }
             Err(error) => Err((error, self)),
         }
@@ -108,7 +115,7 @@ impl Mapping {
         ManuallyDrop::new(self).quarantine(error);
     }
 
-    /// What still stands must not be given out again: the parts are kept for ever, and with them the
+    /// What still stands must not be given out again: both are kept for ever, and with them the
     /// reservation and the handle.
     fn quarantine(&self, error: Error) {
         let (device, bytes) = (Some(self.device()), self.bytes());
@@ -116,15 +123,15 @@ impl Mapping {
     }
 
     pub(crate) fn origin(&self) -> &Arc<Origin> {
-        self.parts.vacancy.origin()
+        self.standing.vacancy.origin()
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         match self.unmap_in_place() {
-            // SAFETY: `drop` runs once and `unmap` never lets it run, so `parts` is still whole.
-            Ok(()) => unsafe { ManuallyDrop::drop(&mut self.parts) },
+            // SAFETY: `drop` runs once and `unmap` never lets it run, so `standing` is still whole.
+            Ok(()) => unsafe { ManuallyDrop::drop(&mut self.standing) },
             Err(error) => self.quarantine(error),
         }
     }

@@ -1,10 +1,18 @@
 //! A contiguous address range stitched from chunks of any devices. It plans nothing: callers say
 //! which device's memory goes where.
 
-use crate::run::join_all;
-use crate::{Error, Mapping, Origin, PhysicalHandle, Piece, Reservation, Result, Segment, Vacancy, map_run, open};
+mod part;
+mod parts;
+mod taken;
+
+use crate::{
+    Error, Mapping, Origin, PhysicalHandle, Piece, Reservation, Result, Segment, Vacancy, join_all, map_run, open,
+};
+use part::{Opened, Part};
+use parts::Parts;
 use std::sync::Arc;
-use stitchpool_driver::{Address, Grant, HandleKind, HandleSpec, Link};
+use stitchpool_driver::{Address, Grant, HandleKind, HandleSpec, Link, Rights};
+use taken::Taken;
 
 /// What a range is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,46 +33,7 @@ pub struct RangeSpec {
 pub struct StitchedRange {
     origin: Arc<Origin>,
     spec: RangeSpec,
-    at: Address,
-    /// In address order, without gap or overlap, over the whole range. Two vacancies are never
-    /// neighbours.
-    parts: Vec<Part>,
-}
-
-#[derive(Debug)]
-enum Part {
-    Vacant(Vacancy),
-    Mapped {
-        mapping: Mapping,
-        grants: Vec<Grant>,
-    },
-    /// The driver refused to unmap here; the address is gone for good.
-    Lost {
-        at: Address,
-        bytes: u64,
-    },
-}
-
-impl Part {
-    fn span(&self) -> (Address, u64) {
-        match self {
-            Self::Vacant(vacancy) => (vacancy.at(), vacancy.bytes()),
-            Self::Mapped { mapping, .. } => (mapping.at(), mapping.bytes()),
-            Self::Lost { at, bytes } => (*at, *bytes),
-        }
-    }
-
-    fn end(&self) -> Address {
-        let (at, bytes) = self.span();
-        at + bytes
-    }
-
-    const fn mapping(&self) -> Option<&Mapping> {
-        match self {
-            Self::Mapped { mapping, .. } => Some(mapping),
-            _ => None,
-        }
-    }
+    parts: Parts,
 }
 
 impl StitchedRange {
@@ -79,14 +48,13 @@ impl StitchedRange {
             }
         }
         let vacancy = Reservation::reserve(origin, spec.bytes, spec.granule_bytes)?;
-        let at = vacancy.at();
-        Ok(Self { origin: origin.clone(), spec, at, parts: vec![Part::Vacant(vacancy)] })
+        Ok(Self { origin: origin.clone(), spec, parts: Parts::new(vacancy) })
     }
 
     /// Its first address.
     #[must_use]
     pub const fn at(&self) -> Address {
-        self.at
+        self.parts.at()
     }
 
     /// How many bytes of addresses it has.
@@ -98,13 +66,13 @@ impl StitchedRange {
     /// How many of them have memory behind them.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
-        self.mappings().map(Mapping::bytes).sum()
+        self.parts.mappings().map(Mapping::bytes).sum()
     }
 
     /// Where the run of memory that begins at the start of the range ends, in bytes.
     #[must_use]
     pub fn grown_bytes(&self) -> u64 {
-        self.parts.iter().map_while(Part::mapping).map(Mapping::bytes).sum()
+        self.parts.grown_bytes()
     }
 
     /// Creates memory for `pieces`, in order, and stitches it in from `offset_bytes` on, open to
@@ -118,10 +86,12 @@ impl StitchedRange {
         for piece in pieces {
             self.whole_granules("piece", piece.bytes)?;
             self.reachable(*piece, grants)?;
-            bytes = bytes.checked_add(piece.bytes).ok_or_else(|| self.out_of_range(offset_bytes, piece.bytes))?;
+            bytes = bytes.checked_add(piece.bytes).ok_or_else(|| self.parts.out_of_range(offset_bytes, piece.bytes))?;
         }
-        self.check_part(offset_bytes, bytes)?;
-        self.whole_granules("offset", offset_bytes + self.spec.granule_bytes)?;
+        self.parts.demand_inside(offset_bytes, bytes)?;
+        if !offset_bytes.is_multiple_of(self.spec.granule_bytes) {
+            return Err(self.unaligned("offset", offset_bytes));
+        }
         let handles = self.create(pieces)?;
         self.stitch_handles(offset_bytes, handles, grants)
     }
@@ -145,34 +115,25 @@ impl StitchedRange {
         grants: &[Grant],
     ) -> Result<()> {
         let bytes = handles.iter().map(|handle| handle.bytes()).sum();
-        self.check_part(offset_bytes, bytes)?;
+        self.parts.demand_inside(offset_bytes, bytes)?;
         for handle in &handles {
             self.reachable(Piece { device: handle.device(), bytes: handle.bytes() }, grants)?;
         }
-        let start = self.at + offset_bytes;
-        let index = self.part_at(start);
-        let (part_at, part_bytes) = self.parts[index].span();
-        let room = part_bytes - start.bytes_from(part_at);
-        if !matches!(self.parts[index], Part::Vacant(_)) || room < bytes {
-            let at = if matches!(self.parts[index], Part::Vacant(_)) { part_at + part_bytes } else { start };
-            return Err(Error::Occupied { at });
-        }
-        let Part::Vacant(vacancy) = self.parts.remove(index) else { return Err(Error::Occupied { at: start }) };
-        let (low, vacancy) = match vacancy.split(start.bytes_from(part_at)) {
+        let start = self.at() + offset_bytes;
+        let (index, vacancy) = self.parts.take_vacancy(start, bytes)?;
+        let span = (vacancy.at(), vacancy.bytes());
+        let (low, vacancy) = match vacancy.split(start.bytes_from(span.0)) {
             Ok((low, high)) => (Some(low), high),
             Err(whole) => (None, whole),
         };
         let (parts, outcome): (Vec<Part>, _) = match map_run(vacancy, handles, grants) {
             Ok((run, rest)) => {
-                let run = run.into_iter().map(|mapping| Part::Mapped { mapping, grants: grants.to_vec() });
+                let run = run.into_iter().map(|mapping| Part::Mapped(Opened { mapping, grants: grants.to_vec() }));
                 (low.map(Part::Vacant).into_iter().chain(run).chain(rest.map(Part::Vacant)).collect(), Ok(()))
             }
-            Err(failure) => {
-                let undone = join_all(low.into_iter().chain(failure.vacancies));
-                (undone.into_iter().map(Part::Vacant).collect(), Err(failure.error.into()))
-            }
+            Err(failure) => (vacant(low.into_iter().chain(failure.vacancies)), Err(failure.error.into())),
         };
-        self.put_parts(index, part_at, part_bytes, parts);
+        self.parts.put(index, span, parts);
         outcome
     }
 
@@ -182,35 +143,18 @@ impl StitchedRange {
     /// # Errors
     /// Range, [`Error::InsideMapping`], [`Error::NotMapped`], or the driver's; nothing has changed.
     pub fn take(&mut self, offset_bytes: u64, bytes: u64) -> Result<Vec<Arc<PhysicalHandle>>> {
-        let span = self.mapped_span(offset_bytes, bytes)?;
-        let (start, end) = (self.at + offset_bytes, self.at + offset_bytes + bytes);
-        let index = span.start;
-        let mut old: Vec<Part> = self.parts.drain(span).collect();
-        let mut taken: Vec<(Vacancy, Arc<PhysicalHandle>, Vec<Grant>)> = Vec::with_capacity(old.len());
-        let mut failure = None;
-        while failure.is_none() && !old.is_empty() {
-            let Part::Mapped { mapping, grants } = old.remove(0) else { continue };
-            match mapping.unmap() {
-                Ok((vacancy, handle)) => taken.push((vacancy, handle, grants)),
-                Err((error, mapping)) => {
-                    failure = Some(error);
-                    old.insert(0, Part::Mapped { mapping, grants });
-                }
+        let indices = self.parts.mapped(offset_bytes, bytes)?;
+        let index = indices.start;
+        let (parts, outcome) = match Taken::all(self.parts.take(indices)) {
+            Ok(taken) => {
+                let (vacancies, handles): (Vec<_>, _) =
+                    taken.into_iter().map(|taken| (taken.vacancy, taken.handle)).unzip();
+                (vacant(vacancies), Ok(handles))
             }
-        }
-        let Some(error) = failure else {
-            let (vacancies, handles): (Vec<_>, Vec<_>) =
-                taken.into_iter().map(|(vacancy, handle, _)| (vacancy, handle)).unzip();
-            let parts = join_all(vacancies).into_iter().map(Part::Vacant).collect();
-            self.put_parts(index, start, end.bytes_from(start), parts);
-            self.join_vacancies();
-            return Ok(handles);
+            Err((error, parts)) => (parts, Err(error.into())),
         };
-        let mut parts = remap(taken);
-        parts.append(&mut old);
-        self.put_parts(index, start, end.bytes_from(start), parts);
-        self.join_vacancies();
-        Err(error.into())
+        self.parts.put(index, (self.at() + offset_bytes, bytes), parts);
+        outcome
     }
 
     /// Gives memory back from the end of the run that begins at the start of the range.
@@ -219,7 +163,7 @@ impl StitchedRange {
     /// As [`take`](Self::take).
     pub fn shrink(&mut self, bytes: u64) -> Result<Vec<Arc<PhysicalHandle>>> {
         let grown_bytes = self.grown_bytes();
-        let offset_bytes = grown_bytes.checked_sub(bytes).ok_or_else(|| self.out_of_range(0, bytes))?;
+        let offset_bytes = grown_bytes.checked_sub(bytes).ok_or_else(|| self.parts.out_of_range(0, bytes))?;
         self.take(offset_bytes, bytes)
     }
 
@@ -236,8 +180,8 @@ impl StitchedRange {
         handles: Vec<Arc<PhysicalHandle>>,
     ) -> Result<Vec<Arc<PhysicalHandle>>> {
         let bytes = handles.iter().map(|handle| handle.bytes()).sum();
-        let span = self.mapped_span(offset_bytes, bytes)?;
-        let wanted: Vec<Vec<Grant>> = self.parts[span].iter().filter_map(grants_of).collect();
+        let indices = self.parts.mapped(offset_bytes, bytes)?;
+        let wanted: Vec<Vec<Grant>> = self.parts.opened(indices).map(|opened| opened.grants.clone()).collect();
         let old = self.take(offset_bytes, bytes)?;
         let same_sizes = old.iter().map(|h| h.bytes()).eq(handles.iter().map(|h| h.bytes()));
         let rights = |index: usize| if same_sizes { wanted.get(index) } else { wanted.first() };
@@ -256,16 +200,13 @@ impl StitchedRange {
     /// Range, [`Error::InsideMapping`], [`Error::NotMapped`], [`Error::Unreachable`], or the
     /// driver's; nothing has changed.
     pub fn open(&mut self, offset_bytes: u64, bytes: u64, grants: &[Grant]) -> Result<()> {
-        let span = self.mapped_span(offset_bytes, bytes)?;
-        for mapping in self.parts[span.clone()].iter().filter_map(Part::mapping) {
+        let indices = self.parts.mapped(offset_bytes, bytes)?;
+        let run = || self.parts.opened(indices.clone()).map(|opened| &opened.mapping);
+        for mapping in run() {
             self.reachable(Piece { device: mapping.device(), bytes: mapping.bytes() }, grants)?;
         }
-        open(self.parts[span.clone()].iter().filter_map(Part::mapping), grants)?;
-        for part in &mut self.parts[span] {
-            if let Part::Mapped { grants: held, .. } = part {
-                merge_grants(held, grants);
-            }
-        }
+        open(run(), grants)?;
+        self.parts.note(indices, grants);
         Ok(())
     }
 
@@ -274,9 +215,9 @@ impl StitchedRange {
     /// # Errors
     /// Range, or [`Error::NotMapped`] at the first hole.
     pub fn segments(&self, offset_bytes: u64, bytes: u64) -> Result<Vec<Segment>> {
-        self.check_part(offset_bytes, bytes)?;
-        let start = self.at + offset_bytes;
-        let segments: Vec<Segment> = self.mappings().filter_map(|m| Segment::of(m, start, bytes)).collect();
+        self.parts.demand_inside(offset_bytes, bytes)?;
+        let start = self.at() + offset_bytes;
+        let segments: Vec<Segment> = self.parts.mappings().filter_map(|m| Segment::of(m, start, bytes)).collect();
         let mut end = start;
         for segment in &segments {
             if segment.at != end {
@@ -293,36 +234,16 @@ impl StitchedRange {
     /// The range as a line of letters, one a granule: see [`picture`](crate::picture()).
     #[must_use]
     pub fn picture(&self) -> String {
-        let placed = self.mappings().map(|mapping| (mapping.at().bytes_from(self.at), mapping));
+        let placed = self.parts.mappings().map(|mapping| (mapping.at().bytes_from(self.at()), mapping));
         crate::picture(placed, self.spec.bytes, self.spec.granule_bytes)
     }
 
-    /// Checks the invariants at the fields.
+    /// Checks the invariants at the parts.
     ///
     /// # Errors
     /// What is broken, in words.
     pub fn check(&self) -> std::result::Result<(), String> {
-        let mut end = self.at;
-        let mut after_vacancy = false;
-        for part in &self.parts {
-            let (at, bytes) = part.span();
-            if at != end || bytes == 0 {
-                return Err(format!("a part at {at} of {bytes} bytes follows the end {end}"));
-            }
-            let vacant = matches!(part, Part::Vacant(_));
-            if vacant && after_vacancy {
-                return Err(format!("two vacancies meet at {at}"));
-            }
-            (end, after_vacancy) = (at + bytes, vacant);
-        }
-        if end != self.at + self.spec.bytes {
-            return Err(format!("the parts end at {end}, the range at {}", self.at + self.spec.bytes));
-        }
-        Ok(())
-    }
-
-    fn mappings(&self) -> impl Iterator<Item = &Mapping> {
-        self.parts.iter().filter_map(Part::mapping)
+        self.parts.check()
     }
 
     fn create(&self, pieces: &[Piece]) -> Result<Vec<Arc<PhysicalHandle>>> {
@@ -363,121 +284,28 @@ impl StitchedRange {
         Ok(())
     }
 
-    /// Puts `parts` where the parts over `[at, at + bytes)` were taken out, and marks as lost what
-    /// they leave uncovered.
-    fn put_parts(&mut self, index: usize, at: Address, bytes: u64, parts: Vec<Part>) {
-        let mut covered = Vec::with_capacity(parts.len());
-        let mut end = at;
-        for part in parts {
-            let (part_at, _) = part.span();
-            if part_at > end {
-                covered.push(Part::Lost { at: end, bytes: part_at.bytes_from(end) });
-            }
-            end = part.end();
-            covered.push(part);
-        }
-        if end < at + bytes {
-            covered.push(Part::Lost { at: end, bytes: (at + bytes).bytes_from(end) });
-        }
-        self.parts.splice(index..index, covered);
-    }
-
-    fn join_vacancies(&mut self) {
-        let mut joined: Vec<Part> = Vec::with_capacity(self.parts.len());
-        for part in self.parts.drain(..) {
-            match (joined.pop(), part) {
-                (Some(Part::Vacant(low)), Part::Vacant(high)) => match low.join(high) {
-                    Ok(whole) => joined.push(Part::Vacant(whole)),
-                    Err((low, high)) => joined.extend([Part::Vacant(low), Part::Vacant(high)]),
-                },
-                (last, part) => joined.extend(last.into_iter().chain([part])),
-            }
-        }
-        self.parts = joined;
-    }
-
-    /// Index of the part that holds `at`, which lies in the range.
-    fn part_at(&self, at: Address) -> usize {
-        self.parts.partition_point(|part| part.end() <= at)
-    }
-
-    /// The indices of the mappings that are exactly `[offset, offset + bytes)`.
-    fn mapped_span(&self, offset_bytes: u64, bytes: u64) -> Result<std::ops::Range<usize>> {
-        self.check_part(offset_bytes, bytes)?;
-        let (start, end) = (self.at + offset_bytes, self.at + offset_bytes + bytes);
-        let first = self.part_at(start);
-        let mut last = first;
-        while last < self.parts.len() && self.parts[last].span().0 < end {
-            let (at, part_bytes) = self.parts[last].span();
-            if self.parts[last].mapping().is_none() {
-                return Err(Error::NotMapped { at: at.max(start) });
-            }
-            for border in [start, end] {
-                if border > at && border < at + part_bytes {
-                    return Err(Error::InsideMapping { at: border, mapping_at: at, mapping_bytes: part_bytes });
-                }
-            }
-            last += 1;
-        }
-        Ok(first..last)
-    }
-
-    fn check_part(&self, offset_bytes: u64, bytes: u64) -> Result<()> {
-        let inside = offset_bytes.checked_add(bytes).is_some_and(|end| end <= self.spec.bytes);
-        if bytes == 0 || !inside {
-            return Err(self.out_of_range(offset_bytes, bytes));
-        }
-        Ok(())
-    }
-
     fn whole_granules(&self, what: &'static str, bytes: u64) -> Result<()> {
-        let granule_bytes = self.spec.granule_bytes;
-        if bytes == 0 || !bytes.is_multiple_of(granule_bytes) {
-            return Err(Error::Unaligned { what, bytes, granule_bytes });
+        match bytes > 0 && bytes.is_multiple_of(self.spec.granule_bytes) {
+            true => Ok(()),
+            false => Err(self.unaligned(what, bytes)),
         }
-        Ok(())
+    }
+
+    const fn unaligned(&self, what: &'static str, bytes: u64) -> Error {
+        Error::Unaligned { what, bytes, granule_bytes: self.spec.granule_bytes }
     }
 
     fn reachable(&self, piece: Piece, grants: &[Grant]) -> Result<()> {
-        for grant in grants.iter().filter(|grant| grant.rights != stitchpool_driver::Rights::None) {
+        for grant in grants.iter().filter(|grant| grant.rights != Rights::None) {
             if self.origin.driver().link(grant.device, piece.device)? == Link::None {
                 return Err(Error::Unreachable { reader: grant.device, owner: piece.device });
             }
         }
         Ok(())
     }
-
-    const fn out_of_range(&self, offset_bytes: u64, bytes: u64) -> Error {
-        Error::OutOfRange { at: self.at, offset_bytes, bytes, range_bytes: self.spec.bytes }
-    }
 }
 
-fn grants_of(part: &Part) -> Option<Vec<Grant>> {
-    match part {
-        Part::Mapped { grants, .. } => Some(grants.clone()),
-        _ => None,
-    }
-}
-
-fn merge_grants(held: &mut Vec<Grant>, grants: &[Grant]) {
-    for grant in grants {
-        match held.iter_mut().find(|of| of.device == grant.device) {
-            Some(of) => of.rights = grant.rights,
-            None => held.push(*grant),
-        }
-    }
-}
-
-/// Maps again what was just unmapped, with its rights. What will not come back is given up, and leaves
-/// its vacancy.
-fn remap(taken: Vec<(Vacancy, Arc<PhysicalHandle>, Vec<Grant>)>) -> Vec<Part> {
-    let again =
-        taken.into_iter().flat_map(|(vacancy, handle, grants)| match map_run(vacancy, vec![handle.clone()], &grants) {
-            Ok((run, _)) => run.into_iter().map(|mapping| Part::Mapped { mapping, grants: grants.clone() }).collect(),
-            Err(failure) => {
-                handle.give_up(failure.error);
-                failure.vacancies.into_iter().map(Part::Vacant).collect::<Vec<_>>()
-            }
-        });
-    again.collect()
+/// Vacancies that come in address order, neighbours joined.
+fn vacant(vacancies: impl IntoIterator<Item = Vacancy>) -> Vec<Part> {
+    join_all(vacancies).into_iter().map(Part::Vacant).collect()
 }

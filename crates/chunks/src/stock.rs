@@ -39,12 +39,6 @@ impl Stock {
         if there { self.take_at_most(device, kind, bytes) } else { None }
     }
 
-    /// Takes the smallest handle of at least `bytes`.
-    pub fn take_at_least(&mut self, device: DeviceId, kind: HandleKind, bytes: u64) -> Option<Arc<PhysicalHandle>> {
-        let size = *self.shelves.get(&(device, kind))?.range(bytes..).next()?.0;
-        self.take_at_most(device, kind, size)
-    }
-
     /// Takes every handle of `device`, or of all devices.
     pub fn take_all(&mut self, device: Option<DeviceId>) -> Vec<Arc<PhysicalHandle>> {
         let mut taken = Vec::new();

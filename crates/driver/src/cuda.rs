@@ -15,7 +15,6 @@ mod link;
 mod location;
 mod memory;
 mod place;
-mod probe;
 mod stream;
 mod workshop;
 

@@ -1,12 +1,8 @@
 //! A wrapper that fails chosen calls, for tests. A call that it fails never reaches the driver.
 
-use crate::{
-    Address, Capture, DeviceId, DeviceInfo, DeviceMemory, Driver, Error, ErrorKind, Grant, HandleKind, HandleSpec,
-    Link, RawEvent, RawHandle, RawStream, Result, Shareable, Verb,
-};
+use crate::{Driver, Error, ErrorKind, Result, Verb, Wrapper};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Any driver, with chosen calls failing. Calls are counted in the order in which they come, so one
 /// thread sees the same failures in every run.
@@ -85,11 +81,6 @@ impl Faulty {
     pub fn failed(&self) -> u64 {
         self.plan.lock().failed
     }
-
-    fn meet(&self, verb: Verb) -> Result<()> {
-        let Some(kind) = self.plan.lock().meet(verb) else { return Ok(()) };
-        Err(Error::new(verb, kind, "this call was chosen to fail, for a test"))
-    }
 }
 
 impl Plan {
@@ -109,156 +100,13 @@ impl Plan {
     }
 }
 
-// Each verb is the wrapped driver's own, under the same conditions.
-impl Driver for Faulty {
-    fn name(&self) -> &'static str {
-        self.driver.name()
+impl Wrapper for Faulty {
+    fn inner(&self) -> &dyn Driver {
+        &*self.driver
     }
 
-    fn now_us(&self) -> u64 {
-        self.driver.now_us()
-    }
-
-    fn devices(&self) -> Result<Vec<DeviceInfo>> {
-        self.meet(Verb::Devices)?;
-        self.driver.devices()
-    }
-
-    fn memory(&self, device: DeviceId) -> Result<DeviceMemory> {
-        self.meet(Verb::Memory)?;
-        self.driver.memory(device)
-    }
-
-    fn link(&self, from: DeviceId, to: DeviceId) -> Result<Link> {
-        self.meet(Verb::LinkBetween)?;
-        self.driver.link(from, to)
-    }
-
-    fn granularity(&self, device: DeviceId, kind: HandleKind) -> Result<u64> {
-        self.meet(Verb::Granularity)?;
-        self.driver.granularity(device, kind)
-    }
-
-    fn reserve(&self, bytes: u64, alignment: u64) -> Result<Address> {
-        self.meet(Verb::Reserve)?;
-        self.driver.reserve(bytes, alignment)
-    }
-
-    unsafe fn unreserve(&self, at: Address, bytes: u64) -> Result<()> {
-        self.meet(Verb::Unreserve)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unreserve(at, bytes) }
-    }
-
-    fn create(&self, spec: HandleSpec) -> Result<RawHandle> {
-        self.meet(Verb::Create)?;
-        self.driver.create(spec)
-    }
-
-    unsafe fn release(&self, handle: RawHandle) -> Result<()> {
-        self.meet(Verb::Release)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.release(handle) }
-    }
-
-    unsafe fn map(&self, at: Address, bytes: u64, handle: RawHandle) -> Result<()> {
-        self.meet(Verb::Map)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.map(at, bytes, handle) }
-    }
-
-    unsafe fn unmap(&self, at: Address, bytes: u64) -> Result<()> {
-        self.meet(Verb::Unmap)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.unmap(at, bytes) }
-    }
-
-    unsafe fn set_rights(&self, at: Address, bytes: u64, grants: &[Grant]) -> Result<()> {
-        self.meet(Verb::SetRights)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.set_rights(at, bytes, grants) }
-    }
-
-    unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {
-        self.meet(Verb::Record)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.record(stream) }
-    }
-
-    unsafe fn wait(&self, stream: RawStream, event: RawEvent) -> Result<()> {
-        self.meet(Verb::Wait)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.wait(stream, event) }
-    }
-
-    unsafe fn is_done(&self, event: RawEvent) -> Result<bool> {
-        self.meet(Verb::IsDone)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.is_done(event) }
-    }
-
-    unsafe fn finish(&self, event: RawEvent, limit: Duration) -> Result<()> {
-        self.meet(Verb::Finish)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.finish(event, limit) }
-    }
-
-    unsafe fn forget(&self, event: RawEvent) -> Result<()> {
-        self.meet(Verb::Forget)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.forget(event) }
-    }
-
-    unsafe fn capture(&self, stream: RawStream) -> Result<Capture> {
-        self.meet(Verb::CaptureOf)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.capture(stream) }
-    }
-
-    unsafe fn stream_identity(&self, stream: RawStream) -> Result<u64> {
-        self.meet(Verb::StreamIdentity)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.stream_identity(stream) }
-    }
-
-    unsafe fn copy(&self, stream: RawStream, to: Address, from: Address, bytes: u64) -> Result<()> {
-        self.meet(Verb::Copy)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.copy(stream, to, from, bytes) }
-    }
-
-    unsafe fn memset(&self, stream: RawStream, at: Address, bytes: u64, value: u8) -> Result<()> {
-        self.meet(Verb::Memset)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.memset(stream, at, bytes, value) }
-    }
-
-    unsafe fn read(&self, device: DeviceId, at: Address, into: &mut [u8]) -> Result<()> {
-        self.meet(Verb::Read)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.read(device, at, into) }
-    }
-
-    unsafe fn write(&self, device: DeviceId, at: Address, from: &[u8]) -> Result<()> {
-        self.meet(Verb::Write)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.write(device, at, from) }
-    }
-
-    unsafe fn synchronize(&self, device: DeviceId) -> Result<()> {
-        self.meet(Verb::Synchronize)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.synchronize(device) }
-    }
-
-    unsafe fn export(&self, handle: RawHandle, kind: HandleKind) -> Result<Shareable> {
-        self.meet(Verb::Export)?;
-        // SAFETY: the caller keeps this verb's conditions.
-        unsafe { self.driver.export(handle, kind) }
-    }
-
-    fn import(&self, shareable: &Shareable, spec: HandleSpec) -> Result<RawHandle> {
-        self.meet(Verb::Import)?;
-        self.driver.import(shareable, spec)
+    fn around<T>(&self, verb: Verb, call: impl FnOnce(&dyn Driver) -> Result<T>) -> Result<T> {
+        let Some(kind) = self.plan.lock().meet(verb) else { return call(self.inner()) };
+        Err(Error::new(verb, kind, "this call was chosen to fail, for a test"))
     }
 }

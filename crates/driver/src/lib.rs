@@ -1,7 +1,7 @@
 //! The seam: what the pool needs of a driver, and the drivers that give it.
 //!
 //! [`Driver`] is the whole contract. [`cuda`] fulfils it with libcuda, [`host`] with pages of this
-//! process, as strictly. [`Faulty`] and [`Metered`] wrap any driver. Nothing in this crate decides
+//! process, as strictly. [`Faulty`] and [`Metered`] are [`Wrapper`]s of any driver. Nothing in this crate decides
 //! anything: no retry, no cache, no policy.
 
 mod address;
@@ -20,6 +20,7 @@ mod shareable;
 mod stream;
 mod trouble;
 mod verb;
+mod wrapper;
 
 pub use address::Address;
 pub use cost::{CostTable, HandleCost};
@@ -35,3 +36,4 @@ pub use shareable::{FabricHandle, Shareable};
 pub use stream::{Capture, RawEvent, RawStream};
 pub use trouble::Trouble;
 pub use verb::Verb;
+pub use wrapper::Wrapper;

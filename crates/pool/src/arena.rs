@@ -58,6 +58,17 @@ impl Arena {
     pub(crate) fn title(&self) -> String {
         format!("arena {:?}", self.name)
     }
+
+    /// Refuses what cannot be while an operation on all of it is under way.
+    pub(crate) fn demand_still(&self) -> Result<()> {
+        if self.wakefulness == Wakefulness::Moving { Err(Error::Busy { what: self.title() }) } else { Ok(()) }
+    }
+
+    /// Refuses what needs the memory of its blocks.
+    pub(crate) fn demand_awake(&self) -> Result<()> {
+        self.demand_still()?;
+        if self.wakefulness == Wakefulness::Asleep { Err(Error::Asleep { what: self.title() }) } else { Ok(()) }
+    }
 }
 
 /// The arenas of a pool. Serials are never given twice, so an id of a dissolved arena is known as such.

@@ -18,9 +18,8 @@ use crate::mapper::tray::Trays;
 use crate::mapper::{Mapper, MapperCounts};
 use crate::order::Order;
 use crate::registry::{HEAPS_MAX, Registry};
-use crate::request::{BLOCK_BYTES_MAX, Request, StreamId, units_asked};
+use crate::request::{BLOCK_BYTES_MAX, Block, Request, StreamId};
 use crate::settings::Settings;
-use crate::stats::{DeviceStats, Stats};
 use crate::unit::{UNIT_BYTES, units_of};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -113,12 +112,11 @@ impl Engine {
         })
     }
 
-    /// Serves a plain request from free bytes: the block's address, and its length in units.
+    /// Serves a plain request of so many units from free bytes.
     #[inline(always)]
-    pub(crate) fn hit(&self, bytes: u64, stream: StreamId) -> Option<(u64, u32)> {
-        let units = units_asked(bytes)?;
+    pub(crate) fn hit(&self, units: u32, stream: StreamId) -> Option<Block> {
         let address = self.registry.heap(stream.home)?.hit(stream.serial, units)?;
-        Some((address, units))
+        Some(Block::of(address, units))
     }
 
     /// Frees the block at `address`. False: there is no such block.
@@ -178,31 +176,19 @@ impl Engine {
             Some(index) => index,
             None => {
                 key.placement.pieces(bytes.next_multiple_of(granule_bytes), granule_bytes)?;
-                // A vacant heap changes its tenant only while no miss is under way in it.
-                let mapper = self.mapper.lock();
-                let grants = self.grants(&key, device, &mapper)?;
-                let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
-                self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?
+                self.house(&self.mapper.lock(), key, &clock)?
             }
         };
         let heap = self.registry.heap(index).ok_or(Error::UnknownStream { serial: clock.serial() })?;
         Ok((heap, units_of(bytes)))
     }
 
-    /// Why a heap does not serve a request.
-    #[cold]
-    pub(crate) fn refuse(&self, heap: &Heap, request: &Request) -> Error {
-        let serial = request.stream.serial;
-        if !heap.inside.lock().belongs_to(serial) {
-            return Error::UnknownStream { serial };
-        }
-        let mapper = self.mapper.lock();
-        let arena = heap.inside.lock().tenant.as_ref().map_or(request.arena, |tenant| tenant.key.arena);
-        match mapper.arenas.get(arena) {
-            Ok(arena) if arena.wakefulness == Wakefulness::Moving => Error::Busy { what: arena.title() },
-            Ok(arena) => Error::Asleep { what: arena.title() },
-            Err(error) => error,
-        }
+    /// Makes a stream the tenant of a heap for requests of one kind, if it is not yet: the heap's index. A vacant
+    /// heap changes its tenant only while no miss is under way in it, and so under the mapper's lock.
+    pub(crate) fn house(&self, mapper: &Mapper, key: HeapKey, clock: &Arc<Clock>) -> Result<u32> {
+        let grants = self.grants(&key, clock.raw().device, mapper)?;
+        let awake = mapper.arenas.get(key.arena)?.wakefulness == Wakefulness::Awake;
+        self.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)
     }
 
     /// Who gets rights on a heap's memory: the stream's device, those it lies on, the readers, and the peers where
@@ -334,43 +320,6 @@ impl Engine {
                 flag.store(is, Ordering::Relaxed);
             }
         }
-    }
-
-    pub(crate) fn stats(&self) -> Stats {
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let mapper = self.mapper.lock();
-        let counts = mapper.counts;
-        let mut stats = Stats {
-            handles_created: counts.created,
-            handles_released: counts.released,
-            handles_aliased: counts.aliased,
-            handles_unmapped: counts.unmapped,
-            stale_mappings: mapper.stale.len() as u64,
-            stream_waits: counts.stream_waits,
-            cpu_waits: counts.cpu_waits,
-            forced_bytes: counts.forced_bytes,
-            evictions: counts.evictions,
-            evicted_bytes: counts.evicted_bytes,
-            returned_bytes: counts.returned_bytes,
-            quarantined: self.origin.quarantine().count(),
-            metadata_bytes: mapper.own_bytes() + self.table.own_bytes() + self.registry.own_bytes(),
-            ..Stats::default()
-        };
-        for heap in &heaps {
-            let inside = heap.inside.lock();
-            stats.allocs += inside.allocs();
-            stats.frees += inside.frees();
-            stats.misses += inside.misses;
-            stats.live_blocks += inside.block_count() as u64;
-            stats.metadata_bytes += inside.own_bytes();
-        }
-        for (&device, budget) in &mapper.budgets {
-            if let Some(holdings) = mapper.holdings(device, &heaps) {
-                let (physical_peak_bytes, live_peak_bytes) = (budget.physical_peak_bytes(), budget.live_peak_bytes());
-                stats.devices.push(DeviceStats { holdings, physical_peak_bytes, live_peak_bytes });
-            }
-        }
-        stats
     }
 }
 

@@ -3,15 +3,16 @@
 
 use crate::arena::{ArenaId, Wakefulness};
 use crate::engine::Engine;
-use crate::error::{Error, Result, Shortage};
+use crate::error::{Error, Result};
 use crate::heap::Heap;
-use crate::lease::{Lease, demand_open};
+use crate::lease::Lease;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Backup;
 use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
+use crate::shortage::Shortage;
 use crate::unit::bytes_of;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ thread_local! {
 
 /// A block that may be put out.
 #[derive(Debug)]
-struct Candidate {
+struct Evictable {
     /// When it was last used.
     used: u64,
     address: Address,
@@ -82,7 +83,7 @@ impl Pool {
         // Held already while it comes back, so that nobody evicts it in between.
         let lease = self.hold(address, |mapper, tenant, block| {
             asleep.set(mapper.is_asleep(block));
-            demand_open(mapper, tenant)
+            mapper.arenas.get(tenant.key.arena)?.demand_awake()
         })?;
         if asleep.get() {
             self.resume(Scope::Block(address))?;
@@ -113,11 +114,11 @@ impl Engine {
         let Some(_evicting) = Evicting::begin() else { return false };
         let devices: Vec<DeviceId> = shortage.devices.iter().map(|holdings| holdings.device).collect();
         let mut out_bytes = 0;
-        for candidate in self.candidates(&devices) {
-            match self.evict(&candidate) {
-                Ok(()) => out_bytes += candidate.bytes,
+        for evictable in self.evictables(&devices) {
+            match self.evict(&evictable) {
+                Ok(()) => out_bytes += evictable.bytes,
                 Err(error) => {
-                    tracing::debug!(%error, at = %candidate.address, "a block was not evicted");
+                    tracing::debug!(%error, at = %evictable.address, "a block was not evicted");
                     shortage.eviction.get_or_insert_with(|| error.to_string());
                     if !is_of_one_block(&error) {
                         break;
@@ -132,21 +133,21 @@ impl Engine {
     }
 
     /// Puts a block out. Done, too, where another thread was faster.
-    fn evict(&self, candidate: &Candidate) -> Result<()> {
-        let scope = Scope::Block(candidate.address);
+    fn evict(&self, evictable: &Evictable) -> Result<()> {
+        let scope = Scope::Block(evictable.address);
         let Some(mut ground) = self.close(scope, Wakefulness::Awake, "an eviction")? else { return Ok(()) };
         ground.evicts = true;
         let asleep = Some(Wakefulness::Asleep);
-        self.with_notice(&[&ground], asleep, || self.put_to_sleep(&ground, &candidate.refuge)).map(drop)
+        self.with_notice(&[&ground], asleep, || self.put_to_sleep(&ground, &evictable.refuge)).map(drop)
     }
 
     /// What may be put out of these devices, used longest ago first.
-    fn candidates(&self, devices: &[DeviceId]) -> Vec<Candidate> {
+    fn evictables(&self, devices: &[DeviceId]) -> Vec<Evictable> {
         let mapper = self.mapper.lock();
         let heaps = self.registry.heaps();
-        let mut candidates: Vec<Candidate> = heaps.flat_map(|heap| candidates_of(&mapper, heap, devices)).collect();
-        candidates.sort_unstable_by_key(|candidate| (candidate.used, candidate.address));
-        candidates
+        let mut evictables: Vec<Evictable> = heaps.flat_map(|heap| evictables_of(&mapper, heap, devices)).collect();
+        evictables.sort_unstable_by_key(|evictable| (evictable.used, evictable.address));
+        evictables
     }
 
     /// The block at `address` is used now. Gives where that is noted.
@@ -171,7 +172,7 @@ impl Mapper {
 }
 
 /// What may be put out of a heap.
-fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Candidate> {
+fn evictables_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Evictable> {
     let inside = heap.inside.lock();
     let tenant = inside.tenant.as_ref().filter(|tenant| tenant.key.exclusive && !mapper.serves_graph(&inside));
     let Some(refuge) = tenant.and_then(|tenant| mapper.refuge_of(tenant.key.arena)) else { return Vec::new() };
@@ -180,7 +181,7 @@ fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Cand
         Backup::Peer(peer) => Some(*peer),
         Backup::Disk(_) | Backup::Discard => None,
     };
-    let candidate = |(address, bytes): (Address, u64)| {
+    let evictable = |(address, bytes): (Address, u64)| {
         let end = address + bytes;
         let chain = mapper.chains.get(&address.0).filter(|chain| !chain.is_kept())?;
         let held = inside.held_in(address.0, end.0).is_some() || mapper.pins.touch(address.0, end.0);
@@ -195,9 +196,9 @@ fn candidates_of(mapper: &Mapper, heap: &Heap, devices: &[DeviceId]) -> Vec<Cand
         let concerned = mappings().filter(|mapping| devices.contains(&mapping.device()));
         let bytes = concerned.map(|mapping| mapping.bytes()).sum();
         let used = chain.used.load(Ordering::Relaxed);
-        (bytes > 0).then(|| Candidate { used, address, bytes, refuge: refuge.clone() })
+        (bytes > 0).then(|| Evictable { used, address, bytes, refuge: refuge.clone() })
     };
-    inside.blocks().map(|block| (Address(block.start), bytes_of(block.units))).filter_map(candidate).collect()
+    inside.blocks().map(|block| (Address(block.start), bytes_of(block.units))).filter_map(evictable).collect()
 }
 
 /// Whether another block may still be put out where this is said of one.

@@ -1,10 +1,9 @@
 //! Exports: parts of live blocks whose memory other processes may use, held in place while they do. It
 //! knows no other process and no socket.
 
-use crate::arena::ArenaId;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::holding::Holding;
+use crate::grip::Grip;
 use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::view::Part;
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle};
-use stitchpool_driver::{Address, DeviceInfo, HandleKind};
+use stitchpool_driver::{Address, HandleKind};
 
 /// Memory that is made ready to leave the process: the physical handles behind parts of live blocks.
 ///
@@ -50,10 +49,10 @@ impl Pool {
     pub fn export(&self, parts: &[Part]) -> Result<Export> {
         let engine = &*self.engine;
         let mapper = engine.mapper.lock();
-        let mut holding = Holding::new(engine);
+        let mut grip = Grip::new(engine);
         let mut slots: BTreeMap<Address, &Mapping> = BTreeMap::new();
         for part in parts {
-            holding.hold_run(&mapper, part.address, part.bytes)?;
+            grip.hold_run(&mapper, part.address, part.bytes)?;
             let current = mapper.slots_over(part.address, part.address + part.bytes).filter_map(Slot::current);
             slots.extend(current.map(|mapping| (mapping.at(), mapping)));
         }
@@ -65,28 +64,7 @@ impl Pool {
             return Err(Error::InvalidSize { bytes: 0, limit_bytes: u64::MAX });
         }
         let placed = placed(slots.into_values(), parts);
-        Ok(Export { pool: self.clone(), held: holding.keep(), handles, parts: placed })
-    }
-
-    /// Every live block of an arena, in the order of their addresses.
-    ///
-    /// # Errors
-    /// [`Error::UnknownArena`].
-    pub fn blocks_of(&self, arena: ArenaId) -> Result<Vec<Part>> {
-        self.engine.mapper.lock().arenas.get(arena)?;
-        let blocks = self.engine.heaps_of(arena).flat_map(|heap| heap.inside.lock().blocks().collect::<Vec<_>>());
-        let mut parts: Vec<Part> =
-            blocks.map(|block| Part { address: Address(block.start), bytes: block.bytes() }).collect();
-        parts.sort_unstable_by_key(|part| part.address);
-        Ok(parts)
-    }
-
-    /// What the driver says of the devices.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn device_infos(&self) -> Result<Vec<DeviceInfo>> {
-        Ok(self.engine.origin.driver().devices()?)
+        Ok(Export { pool: self.clone(), held: grip.keep(), handles, parts: placed })
     }
 }
 

@@ -136,16 +136,11 @@ impl Engine {
         let clock = self.registry.clock(stream.serial, stream.home)?;
         let mut mapper = self.mapper.lock();
         let named = mapper.arenas.get(arena)?;
-        let what = named.title();
-        match named.wakefulness {
-            _ if arena.is_default() => {
-                let why = "it serves the requests that name none: make an arena for the graph".into();
-                return Err(Error::InUse { what, why });
-            }
-            Wakefulness::Awake => {}
-            Wakefulness::Moving => return Err(Error::Busy { what }),
-            Wakefulness::Asleep => return Err(Error::Asleep { what }),
+        if arena.is_default() {
+            let why = "it serves the requests that name none: make an arena for the graph".into();
+            return Err(Error::InUse { what: named.title(), why });
         }
+        named.demand_awake()?;
         let state = capture_of(&self.origin, clock.raw())?;
         if clock.is_captured() {
             if state != State::None {
@@ -221,10 +216,8 @@ impl Engine {
     fn dissolve(&self, arena: ArenaId) -> Result<()> {
         let mut mapper = self.mapper.lock();
         let named = mapper.arenas.get(arena)?;
+        named.demand_still()?;
         let what = named.title();
-        if named.wakefulness == Wakefulness::Moving {
-            return Err(Error::Busy { what });
-        }
         let blocks: usize = self.heaps_of(arena).map(|heap| heap.inside.lock().block_count()).sum();
         let graphs = mapper.captures.graphs(arena);
         let why = match (blocks, graphs) {

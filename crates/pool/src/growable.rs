@@ -80,8 +80,7 @@ impl Pool {
         }
         let mut mapper = engine.mapper.lock();
         if !heap.inside.lock().serves(request.stream.serial) {
-            drop(mapper);
-            return Err(engine.refuse(heap, request));
+            return Err(mapper.refusal(heap, request.stream.serial));
         }
         let at = mapper.open_chain(max_bytes, heap.index, false)?;
         if let Some(chain) = mapper.chains.get_mut(&at) {

@@ -1,6 +1,5 @@
 //! Leases: what is about to be launched keeps its block in place although no GPU work names it yet.
 
-use crate::arena::Wakefulness;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -72,7 +71,7 @@ impl Pool {
             drop(inside);
             return Err(engine.unknown(address));
         };
-        let block = Block { address, bytes: bytes_of(units) };
+        let block = Block::of(address.0, units);
         demand(&mapper, &tenant, block)?;
         inside.hold(address.0);
         let used = engine.note_use(&mapper, address);
@@ -131,21 +130,11 @@ impl Drop for Lease {
 
 /// Refuses a block that has no memory now, or that is being moved.
 pub(crate) fn demand_awake(mapper: &Mapper, tenant: &Tenant, block: Block) -> Result<()> {
-    demand_open(mapper, tenant)?;
+    mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
     if mapper.is_asleep(block) {
         return Err(Error::Asleep { what: format!("the block at {}", block.address) });
     }
     Ok(())
-}
-
-/// Refuses a block whose arena sleeps or is being moved.
-pub(crate) fn demand_open(mapper: &Mapper, tenant: &Tenant) -> Result<()> {
-    let arena = mapper.arenas.get(tenant.key.arena)?;
-    match arena.wakefulness {
-        Wakefulness::Awake => Ok(()),
-        Wakefulness::Moving => Err(Error::Busy { what: arena.title() }),
-        Wakefulness::Asleep => Err(Error::Asleep { what: arena.title() }),
-    }
 }
 
 impl Mapper {

@@ -4,7 +4,7 @@
 //! - `heap`: what a hit touches. Inside a heap its free `extents`, its `live` blocks and its log of frees are plain
 //!   data; `inside` ties them together, behind a `latch`. `clock` and `order` know the streams.
 //! - `mapper`: what stands behind the heaps, under one lock: `chain`s of `slot`s, addresses (`space`), budgets, backups.
-//! - `miss`: how a request is served that found no free extent: a `job`, its `plan`, the `stitch`, the last resorts.
+//! - `miss`: how a request is served that found no free extent: a `job`, its `plan`, the `stitch`, the last `resort`s.
 //! - `operation`: what is done to memory that stays at its address. A `scope` says to which; an operation takes it for
 //!   itself, its slots are `bed`s; `sleep`, `wake` and `swap` empty, fill and change them, `evict` decides who sleeps.
 //!   Content on its way out is `freight`, put on a `rack` of trays; a `sleeper` gets an `incoming` handle and has `risen`.
@@ -24,9 +24,10 @@ mod error;
 mod evict;
 mod export;
 mod graph;
+mod grip;
 mod growable;
 mod heap;
-mod holding;
+mod holdings;
 mod lease;
 mod limits;
 mod listener;
@@ -48,6 +49,7 @@ mod request;
 mod rights;
 mod scope;
 mod settings;
+mod shortage;
 mod stats;
 mod survey;
 mod tick;
@@ -57,9 +59,10 @@ mod view;
 
 pub use arena::ArenaId;
 pub use buffer::Buffer;
-pub use error::{Error, Holdings, Result, Shortage};
+pub use error::{Error, Result};
 pub use export::{Export, ExportedPart};
 pub use growable::Growable;
+pub use holdings::Holdings;
 pub use lease::Lease;
 pub use listener::{Interest, Listener, ListenerId};
 pub use mapper::backup::Backup;
@@ -72,6 +75,7 @@ pub use range::Range;
 pub use request::{Block, Request, StreamId};
 pub use scope::Scope;
 pub use settings::Settings;
+pub use shortage::Shortage;
 pub use stats::{DeviceStats, Stats};
 pub use stitchpool_chunks::{Piece, Placement, Segment};
 pub use survey::{SlotState, Survey, SurveyedHandle, SurveyedSlot};

@@ -13,15 +13,15 @@ impl Pool {
     /// [`Error::UnknownDevice`], [`Error::Setting`] below one granule, or the driver's when it cannot tell
     /// of its devices.
     pub fn set_limit(&self, device: DeviceId, limit_bytes: Option<u64>) -> Result<()> {
-        let granule_bytes = self.engine().known_device(device)?.granule_bytes;
-        let total_bytes = self.engine().total_bytes(device)?;
+        let granule_bytes = self.engine.known_device(device)?.granule_bytes;
+        let total_bytes = self.engine.total_bytes(device)?;
         let wanted_bytes = limit_bytes.map_or(total_bytes, |limit_bytes| limit_bytes.min(total_bytes));
         if wanted_bytes < granule_bytes {
             return Err(Error::Setting(format!(
                 "{device} may hold {wanted_bytes} bytes, less than one granule of {granule_bytes}: raise the limit"
             )));
         }
-        if let Some(budget) = self.engine().mapper.lock().budgets.get_mut(&device) {
+        if let Some(budget) = self.engine.mapper.lock().budgets.get_mut(&device) {
             budget.limit_bytes = wanted_bytes - wanted_bytes % granule_bytes;
         }
         Ok(())
@@ -33,8 +33,8 @@ impl Pool {
     /// # Errors
     /// [`Error::UnknownDevice`].
     pub fn set_headroom(&self, device: DeviceId, headroom_bytes: u64) -> Result<()> {
-        self.engine().known_device(device)?;
-        if let Some(budget) = self.engine().mapper.lock().budgets.get_mut(&device) {
+        self.engine.known_device(device)?;
+        if let Some(budget) = self.engine.mapper.lock().budgets.get_mut(&device) {
             budget.headroom_bytes = headroom_bytes;
         }
         Ok(())
@@ -45,8 +45,8 @@ impl Pool {
     /// # Errors
     /// [`Error::UnknownDevice`].
     pub fn reset_peaks(&self, device: DeviceId) -> Result<()> {
-        self.engine().known_device(device)?;
-        if let Some(budget) = self.engine().mapper.lock().budgets.get_mut(&device) {
+        self.engine.known_device(device)?;
+        if let Some(budget) = self.engine.mapper.lock().budgets.get_mut(&device) {
             budget.reset_peak();
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! What a pool shows of itself: where blocks lie, what stands where, its figures. It changes nothing.
+//! What a pool shows of itself and of its devices: where blocks lie, what stands where, figures. It changes nothing.
 
+use crate::arena::ArenaId;
 use crate::check;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
@@ -7,17 +8,31 @@ use crate::mapper::chain::Chain;
 use crate::mapper::slot::Slot;
 use crate::pool::Pool;
 use crate::request::Block;
-use crate::stats::Stats;
+use crate::stats::{DeviceStats, Stats};
 use crate::survey::Survey;
+use crate::view::Part;
 use stitchpool_chunks::{Segment, picture};
-use stitchpool_driver::Address;
+use stitchpool_driver::{Address, DeviceInfo};
 
 impl Pool {
     /// The live block that holds `address`.
     #[must_use]
     pub fn block_holding(&self, address: Address) -> Option<Block> {
         let extent = self.engine.block_holding(address)?;
-        Some(Block { address: Address(extent.start), bytes: extent.bytes() })
+        Some(Block::of(extent.start, extent.units))
+    }
+
+    /// Every live block of an arena, in the order of their addresses.
+    ///
+    /// # Errors
+    /// [`Error::UnknownArena`].
+    pub fn blocks_of(&self, arena: ArenaId) -> Result<Vec<Part>> {
+        self.engine.mapper.lock().arenas.get(arena)?;
+        let blocks = self.engine.heaps_of(arena).flat_map(|heap| heap.inside.lock().blocks().collect::<Vec<_>>());
+        let mut parts: Vec<Part> =
+            blocks.map(|block| Part { address: Address(block.start), bytes: block.bytes() }).collect();
+        parts.sort_unstable_by_key(|part| part.address);
+        Ok(parts)
     }
 
     /// Every piece of memory behind `bytes` from `address` on, which lie in one live block or view.
@@ -35,10 +50,52 @@ impl Pool {
         Ok(mappings.filter_map(|mapping| Segment::of(mapping, address, bytes)).collect())
     }
 
+    /// What the driver says of the devices.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn device_infos(&self) -> Result<Vec<DeviceInfo>> {
+        Ok(self.engine.origin.driver().devices()?)
+    }
+
     /// Figures of now.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine.stats()
+        let engine = &*self.engine;
+        let heaps: Vec<&Heap> = engine.registry.heaps().collect();
+        let mapper = engine.mapper.lock();
+        let counts = mapper.counts;
+        let mut stats = Stats {
+            handles_created: counts.created,
+            handles_released: counts.released,
+            handles_aliased: counts.aliased,
+            handles_unmapped: counts.unmapped,
+            stale_mappings: mapper.stale.len() as u64,
+            stream_waits: counts.stream_waits,
+            cpu_waits: counts.cpu_waits,
+            forced_bytes: counts.forced_bytes,
+            evictions: counts.evictions,
+            evicted_bytes: counts.evicted_bytes,
+            returned_bytes: counts.returned_bytes,
+            quarantined: engine.origin.quarantine().count(),
+            metadata_bytes: mapper.own_bytes() + engine.table.own_bytes() + engine.registry.own_bytes(),
+            ..Stats::default()
+        };
+        for heap in &heaps {
+            let inside = heap.inside.lock();
+            stats.allocs += inside.allocs();
+            stats.frees += inside.frees();
+            stats.misses += inside.misses;
+            stats.live_blocks += inside.block_count() as u64;
+            stats.metadata_bytes += inside.own_bytes();
+        }
+        for (&device, budget) in &mapper.budgets {
+            if let Some(holdings) = mapper.holdings(device, &heaps) {
+                let (physical_peak_bytes, live_peak_bytes) = (budget.physical_peak_bytes(), budget.live_peak_bytes());
+                stats.devices.push(DeviceStats { holdings, physical_peak_bytes, live_peak_bytes });
+            }
+        }
+        stats
     }
 
     /// Proves the pool's invariants, for tests: no other thread may use the pool meanwhile.

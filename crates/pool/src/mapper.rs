@@ -139,6 +139,15 @@ impl Mapper {
         slots.filter_map(|(heap, slot)| Some((heap, slot.current()?)))
     }
 
+    /// Asks the GPU how far each stream is.
+    pub(crate) fn poll_clocks(&self) {
+        for clock in self.clocks.values() {
+            if let Err(error) = clock.poll() {
+                tracing::debug!(%error, stream = clock.serial(), "a stream could not be asked");
+            }
+        }
+    }
+
     /// Unmaps stale slots whose fences are past, `limit` at most. What the driver refuses stays stale.
     pub(crate) fn retire_stale(&mut self, limit: usize) -> Result<usize, Error> {
         let mut done = 0;
@@ -172,7 +181,8 @@ impl Mapper {
         refusal.map_or(Ok(done), Err)
     }
 
-    /// The one routine that unmaps: whatever calls it has made sure that every fence is past.
+    /// Makes a slot a hole, and gives its handle: nothing else does that to one that is mapped. Whoever calls it has
+    /// made sure that every fence is past.
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
         self.end_doubt()?;
         let Some(chain) = self.chain_holding_mut(at.0) else { return Ok(None) };
@@ -210,6 +220,23 @@ impl Mapper {
     /// Whether a slot from `start` on and before `end` has memory and not its content, after a failed operation.
     pub(crate) fn is_unfilled(&self, start: u64, end: u64) -> bool {
         self.unfilled.range(start..end).next().is_some()
+    }
+
+    /// What the pool holds of a device's memory.
+    pub(crate) fn held_bytes(&self, device: DeviceId) -> u64 {
+        self.budgets.get(&device).map_or(0, Budget::physical_bytes)
+    }
+
+    /// Why a heap does not serve the stream with this serial.
+    #[cold]
+    pub(crate) fn refusal(&self, heap: &Heap, serial: u32) -> PoolError {
+        let inside = heap.inside.lock();
+        let tenant = inside.tenant.as_ref().filter(|_| inside.belongs_to(serial));
+        let Some(tenant) = tenant else { return PoolError::UnknownStream { serial } };
+        match self.arenas.get(tenant.key.arena) {
+            Ok(arena) => arena.demand_still().err().unwrap_or_else(|| PoolError::Asleep { what: arena.title() }),
+            Err(error) => error,
+        }
     }
 
     /// Refuses to let a device hold so many more bytes, where its limit is in the way.

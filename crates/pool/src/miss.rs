@@ -2,6 +2,7 @@
 //! resorts.
 
 pub(crate) mod candidate;
+pub(crate) mod census;
 pub(crate) mod exclusive;
 pub(crate) mod fill;
 pub(crate) mod gather;
@@ -12,29 +13,52 @@ pub(crate) mod plan;
 pub(crate) mod planner;
 pub(crate) mod portion;
 pub(crate) mod renew;
-pub(crate) mod shortage;
+pub(crate) mod resort;
 pub(crate) mod site;
 pub(crate) mod stitch;
+pub(crate) mod victims;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result, Shortage};
+use crate::error::{Error, Result};
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
 use crate::miss::job::{Job, Waits};
 use crate::miss::plan::{Plan, Step};
 use crate::miss::planner::Planner;
-use crate::miss::shortage::Resort;
+use crate::miss::resort::Resort;
 use crate::miss::stitch::{Stitch, Stitched};
+use crate::shortage::Shortage;
 use crate::unit::UNIT_BYTES;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Placement;
-use stitchpool_driver::{Address, DeviceId, ErrorKind, Verb};
+use stitchpool_driver::{Address, DeviceId, Error as Refusal, ErrorKind, Verb};
 
 /// How often a miss plans anew, at most: each time something has changed.
 const ATTEMPTS_MAX: usize = 256;
 
 /// So many stale mappings may stand before a miss takes down first those whose fences are past.
 const STALE_MAX: usize = 4096;
+
+/// What has been tried for one miss.
+#[derive(Default)]
+struct Tried {
+    resort: Resort,
+    /// Whether small handles were looked for that could be renewed.
+    renewed: bool,
+    /// The driver's last refusal for want of memory.
+    refusal: Option<Refusal>,
+    /// Waits that did not end in time.
+    waits: Vec<String>,
+}
+
+/// How a miss goes on.
+enum Next {
+    /// The block stands at this address.
+    Served(u64),
+    /// Something has changed: a new plan.
+    Plan,
+    Refuse,
+}
 
 impl Engine {
     /// What a request that missed is about.
@@ -60,22 +84,18 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         let serial = job.tenant.key.serial;
         if !job.heap.inside.lock().serves(serial) {
-            let what = mapper.arenas.get(job.tenant.key.arena)?.title();
-            let gone = !job.heap.inside.lock().belongs_to(serial);
-            return Err(if gone { Error::UnknownStream { serial } } else { Error::Asleep { what } });
+            return Err(mapper.refusal(job.heap, serial));
         }
         // Rights may have been set since the request came.
         if let Some(tenant) = job.heap.inside.lock().tenant.clone() {
             job.tenant = tenant;
         }
         self.restrain(&mut mapper, &mut job);
-        let (mut resort, mut refusal, mut waits) = (Resort::default(), None, Vec::new());
-        let mut missing_bytes = job.bytes();
-        let mut renewed = false;
         if mapper.stale.len() >= STALE_MAX && !job.captured {
             mapper.poll_clocks();
             mapper.retire_stale(usize::MAX)?;
         }
+        let (mut tried, mut missing_bytes) = (Tried::default(), 0);
         for _ in 0..ATTEMPTS_MAX {
             // Another thread may have freed, or brought, what is needed.
             if let Some(address) = job.take_free(&mapper) {
@@ -89,61 +109,84 @@ impl Engine {
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
             tracing::debug!(%plan, missing_bytes, "planned");
-            if missing_bytes == 0 && !renewed {
-                renewed = true;
-                if self.renew(&mut mapper, &job, &plan) {
-                    continue;
-                }
-            }
-            if missing_bytes == 0 {
-                let stitched = Stitch::new(&mut mapper, &self.registry, &job).carry_out(&plan);
-                match stitched {
-                    Stitched::Block(address) => {
-                        self.note_moves(&mut mapper, &job, &plan);
-                        self.note_use(&mapper, Address(address));
-                        self.set_watched(&mapper);
-                        return Ok(address);
-                    }
-                    Stitched::Overtaken => continue,
-                    Stitched::Refused(error) if error.kind == ErrorKind::OutOfMemory => {
-                        lower_ceiling(&mapper, &mut job, error.device);
-                        refusal = Some(error);
-                        continue;
-                    }
-                    Stitched::Refused(error) if error.kind == ErrorKind::Timeout => {
-                        waits.push(error.to_string());
-                        missing_bytes = job.bytes();
-                        break;
-                    }
-                    // The stream, or one it would wait for, is being captured, or is not there any more: no
-                    // wait, then.
-                    Stitched::Refused(error)
-                        if job.waits > Waits::None
-                            && (error.kind == ErrorKind::Capture || error.verb == Verb::StreamIdentity) =>
-                    {
-                        job.waits = Waits::None;
-                        continue;
-                    }
-                    Stitched::Refused(error) => return Err(error.into()),
-                }
-            }
-            if job.captured {
-                break;
-            }
-            if resort >= Resort::Drained && self.melt(&mut mapper, &job, &plan, &mut waits) {
-                job.melted = true;
-                continue;
-            }
-            if !mapper.resort(&mut job, &mut resort, &mut waits) {
-                break;
+            let next = match missing_bytes {
+                0 => self.carry_out(&mut mapper, &mut job, &plan, &mut tried)?,
+                _ => self.look_further(&mut mapper, &mut job, &plan, &mut tried),
+            };
+            match next {
+                Next::Served(address) => return Ok(address),
+                Next::Plan => {}
+                Next::Refuse => break,
             }
         }
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let missing_bytes = missing_bytes.min(job.bytes());
+        // A plan that was enough and could not be carried out has brought nothing.
+        let missing_bytes = if missing_bytes == 0 { job.bytes() } else { missing_bytes.min(job.bytes()) };
+        Err(self.shortage(&mapper, &job, missing_bytes, tried))
+    }
+
+    /// Carries out a plan that is enough.
+    fn carry_out(&self, mapper: &mut Mapper, job: &mut Job<'_>, plan: &Plan, tried: &mut Tried) -> Result<Next> {
+        if !tried.renewed {
+            tried.renewed = true;
+            if self.renew(mapper, job, plan) {
+                return Ok(Next::Plan);
+            }
+        }
+        let error = match Stitch::new(mapper, &self.registry, job).carry_out(plan) {
+            Stitched::Block(address) => {
+                self.note_moves(mapper, job, plan);
+                self.note_use(mapper, Address(address));
+                self.set_watched(mapper);
+                return Ok(Next::Served(address));
+            }
+            Stitched::Overtaken => return Ok(Next::Plan),
+            Stitched::Refused(error) => error,
+        };
+        match error.kind {
+            ErrorKind::OutOfMemory => {
+                lower_ceiling(mapper, job, error.device);
+                tried.refusal = Some(error);
+                Ok(Next::Plan)
+            }
+            ErrorKind::Timeout => {
+                tried.waits.push(error.to_string());
+                Ok(Next::Refuse)
+            }
+            // The stream, or one it would wait for, is being captured, or is not there any more: no wait, then.
+            kind if job.waits > Waits::None && (kind == ErrorKind::Capture || error.verb == Verb::StreamIdentity) => {
+                job.waits = Waits::None;
+                Ok(Next::Plan)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// No plan is enough: does the next thing that may help.
+    fn look_further(&self, mapper: &mut Mapper, job: &mut Job<'_>, plan: &Plan, tried: &mut Tried) -> Next {
+        if job.captured {
+            return Next::Refuse;
+        }
+        if tried.resort >= Resort::Drained && self.melt(mapper, job, plan, &mut tried.waits) {
+            job.melted = true;
+            return Next::Plan;
+        }
+        if mapper.resort(job, &mut tried.resort, &mut tried.waits) { Next::Plan } else { Next::Refuse }
+    }
+
+    /// Why the request cannot be served, and what holds the rest.
+    fn shortage(&self, mapper: &Mapper, job: &Job<'_>, missing_bytes: u64, tried: Tried) -> Error {
         tracing::debug!(missing_bytes, "nothing was enough");
-        let capturing = job.captured;
-        let shortage = Shortage { refusal, waits, capturing, ..mapper.shortage(&job, &heaps, missing_bytes) };
-        Err(Error::OutOfMemory(Box::new(shortage)))
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let devices = job.tenant.key.placement.devices();
+        Error::OutOfMemory(Box::new(Shortage {
+            asked_bytes: job.bytes(),
+            missing_bytes,
+            devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
+            refusal: tried.refusal,
+            eviction: None,
+            waits: tried.waits,
+            capturing: job.captured,
+        }))
     }
 
     /// Brings the budgets up to date with live bytes, those of a request under way included.

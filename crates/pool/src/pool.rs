@@ -1,9 +1,9 @@
 //! The pool's public face.
 
-use crate::arena::{ArenaId, Wakefulness};
+use crate::arena::ArenaId;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::error::{Error, Result, Shortage};
+use crate::error::{Error, Result};
 use crate::heap::{Heap, HeapKey, Tenant};
 use crate::listener::{Interest, Listener, ListenerId};
 use crate::mapper::backup::Backup;
@@ -13,11 +13,12 @@ use crate::operation::swap::Migrated;
 use crate::operation::wake::Resumed;
 use crate::pin::Pin;
 use crate::registry::{ASKED, Registry};
-use crate::request::{Block, Request, StreamId};
+use crate::request::{Block, Request, StreamId, units_asked};
 use crate::scope::Scope;
 use crate::settings::Settings;
+use crate::shortage::Shortage;
 use crate::trim::Trimmed;
-use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::unit::UNIT_BYTES;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,10 +67,6 @@ impl Pool {
         self.engine.mapper.lock().arenas.named(name)
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
     /// Registers a stream. Blocks are allocated and freed in the order of its work.
     ///
     /// # Errors
@@ -79,14 +76,11 @@ impl Pool {
         engine.known_device(stream.device)?;
         let serial = Registry::next_serial()?;
         let clock = Clock::new(serial, stream, &engine.origin)?;
-        let placement = Placement::Home(stream.device);
-        let arena = ArenaId::DEFAULT;
+        let (arena, placement) = (ArenaId::DEFAULT, Placement::Home(stream.device));
         let key = HeapKey { serial, arena, placement, readers: Vec::new(), block_bytes: None, exclusive: false };
         let mut mapper = engine.mapper.lock();
         engine.put_to_work(&mut mapper, stream.device)?;
-        let grants = engine.grants(&key, stream.device, &mapper)?;
-        let awake = mapper.arenas.get(arena)?.wakefulness == Wakefulness::Awake;
-        let home = engine.registry.house(Tenant { key, clock: clock.clone(), grants }, awake)?;
+        let home = engine.house(&mapper, key, &clock)?;
         engine.forget_retired(&mut mapper);
         mapper.clocks.insert(serial, clock);
         mapper.captures.hush(mapper.clocks.values());
@@ -121,10 +115,8 @@ impl Pool {
     /// [`Error::Unreachable`], or the driver's.
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Block> {
-        match request.plain_units().and_then(|_| self.engine.hit(request.bytes, request.stream)) {
-            Some((address, units)) => Ok(block(address, units)),
-            None => self.alloc_otherwise(request),
-        }
+        let hit = request.plain_units().and_then(|units| self.engine.hit(units, request.stream));
+        hit.map_or_else(|| self.alloc_otherwise(request), Ok)
     }
 
     /// Allocates a block as [`alloc`](Self::alloc) does for [`Request::new`], but only if it takes no more than a
@@ -132,7 +124,7 @@ impl Pool {
     #[inline(always)]
     #[must_use]
     pub fn alloc_at_once(&self, bytes: u64, stream: StreamId) -> Option<Block> {
-        self.engine.hit(bytes, stream).map(|(address, units)| block(address, units))
+        units_asked(bytes).and_then(|units| self.engine.hit(units, stream))
     }
 
     /// Frees the block at `address` as [`free`](Self::free) does. False: nothing was done, and `free` says why not.
@@ -160,19 +152,20 @@ impl Pool {
         if !request.exclusive
             && let Some(address) = heap.take(&mut inside, units, alignment_bytes)
         {
-            return Some(Ok(block(address, units)));
+            return Some(Ok(Block::of(address, units)));
         }
         inside.misses += 1;
         let tenant = inside.tenant.clone()?;
         drop(inside);
-        Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| block(address, units)))
+        Some(self.miss(heap, tenant, units, alignment_bytes).map(|address| Block::of(address, units)))
     }
 
     /// Serves a request whose heap is closed: in the arena of its stream's capture, if one is open.
     #[cold]
     fn alloc_diverted(&self, request: &Request) -> Result<Block> {
         let (heap, units) = self.engine.resolve_placed(request)?;
-        self.alloc_in(heap, units, request).unwrap_or_else(|| Err(self.engine.refuse(heap, request)))
+        self.alloc_in(heap, units, request)
+            .unwrap_or_else(|| Err(self.engine.mapper.lock().refusal(heap, request.stream.serial)))
     }
 
     /// Serves a miss; while memory is short, asks for relief and tries again as long as some comes.
@@ -250,16 +243,7 @@ impl Pool {
 
     /// Gives back to the driver what is wholly free and past every stream. Waits for nothing.
     pub fn trim(&self) -> Trimmed {
-        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
-        let mut mapper = self.engine.mapper.lock();
-        self.engine.end_abandoned(&mut mapper);
-        self.engine.seal_all(&mapper);
-        mapper.poll_clocks();
-        self.engine.forget_freed(&mut mapper);
-        mapper.drop_idle_trays(None);
-        let trimmed = mapper.trim(&heaps, |_, _| 0);
-        self.engine.set_watched(&mapper);
-        trimmed
+        self.engine.trim()
     }
 
     /// Waits until the streams have done what is queued so far, each for the setting's `wait_max` at
@@ -268,15 +252,7 @@ impl Pool {
     /// # Errors
     /// The driver's first refusal to wait, `Timeout` among them; nothing was given back then.
     pub fn trim_and_wait(&self) -> Result<Trimmed> {
-        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
-        let mut mapper = self.engine.mapper.lock();
-        self.engine.end_abandoned(&mut mapper);
-        self.engine.finish_all(&mapper)?;
-        self.engine.forget_freed(&mut mapper);
-        mapper.drop_idle_trays(None);
-        let trimmed = mapper.trim(&heaps, |_, _| 0);
-        self.engine.set_watched(&mapper);
-        Ok(trimmed)
+        Ok(self.engine.trim_and_wait()?)
     }
 
     /// Gives the memory of all blocks of a scope back to the driver; their addresses stay theirs. Waits
@@ -353,10 +329,6 @@ impl Pool {
     pub fn pin(&self, address: Address, bytes: u64) -> Result<Pin> {
         Pin::new(self.engine.clone(), address, bytes)
     }
-}
-
-const fn block(address: u64, units: u32) -> Block {
-    Block { address: Address(address), bytes: bytes_of(units) }
 }
 
 impl std::fmt::Debug for Pool {

@@ -149,7 +149,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::error::Holdings;
+    use crate::holdings::Holdings;
     use std::collections::{BTreeMap, BTreeSet};
     use stitchpool_driver::host::{HostConfig, HostDriver};
     use stitchpool_driver::{Driver, Metered};

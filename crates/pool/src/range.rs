@@ -21,8 +21,8 @@ impl Pool {
     /// Every run of addresses that has memory of one device behind it, in address order.
     #[must_use]
     pub fn ranges(&self) -> Vec<Range> {
-        let mapper = self.engine().mapper.lock();
-        let heaps: Vec<&Heap> = self.engine().registry.heaps().collect();
+        let mapper = self.engine.mapper.lock();
+        let heaps: Vec<&Heap> = self.engine.registry.heaps().collect();
         let stream = |heap: u32| {
             let inside = heaps.get(heap as usize)?.inside.lock();
             inside.tenant.as_ref().map(|tenant| tenant.clock.raw())

@@ -126,3 +126,11 @@ pub struct Block {
     /// Its length: the request rounded up to 512 bytes.
     pub bytes: u64,
 }
+
+impl Block {
+    /// So many units from an address on.
+    #[inline(always)]
+    pub(crate) const fn of(address: u64, units: u32) -> Self {
+        Self { address: Address(address), bytes: bytes_of(units) }
+    }
+}

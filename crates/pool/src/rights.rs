@@ -1,12 +1,12 @@
 //! Rights at run time: what devices may do with an arena, a block or a part of it, from now on. The
 //! memory stays where it is.
 
-use crate::arena::{ArenaId, Wakefulness};
+use crate::arena::ArenaId;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::growable::whole_granules;
 use crate::heap::Heap;
-use crate::lease::{demand_awake, demand_open};
+use crate::lease::demand_awake;
 use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
 use crate::mapper::overrides::{over, positive};
@@ -104,10 +104,7 @@ impl Engine {
         match of {
             Scope::All | Scope::Arena(_) => {
                 for id in arenas_of(mapper, of) {
-                    let arena = mapper.arenas.get(id)?;
-                    if arena.wakefulness == Wakefulness::Moving {
-                        return Err(Error::Busy { what: arena.title() });
-                    }
+                    mapper.arenas.get(id)?.demand_still()?;
                 }
                 let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
                 Ok(heaps.flat_map(|heap| spans_in(mapper, heap)).collect())
@@ -160,7 +157,7 @@ impl Engine {
         whole_granules("offset", start.bytes_from(chain.at()), mapper.granule_bytes())?;
         whole_granules("part", bytes, mapper.granule_bytes())?;
         let tenant = self.heap_of(start)?.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
-        demand_open(mapper, &tenant)?;
+        mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
         demand_whole(mapper, start, bytes)?;
         let asleep = mapper.slots_over(start, end).any(|slot| matches!(slot, Slot::Asleep { .. }));
         if asleep || mapper.is_unfilled(start.0, end.0) {

@@ -64,9 +64,7 @@ impl Engine {
             _ => "the pool".into(),
         };
         for arena in &arenas {
-            if mapper.arenas.get(*arena)?.wakefulness == Wakefulness::Moving {
-                return Err(Error::Busy { what: mapper.arenas.get(*arena)?.title() });
-            }
+            mapper.arenas.get(*arena)?.demand_still()?;
         }
         let belongs = |heap: &&Heap| {
             let inside = heap.inside.lock();

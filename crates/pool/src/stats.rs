@@ -1,6 +1,6 @@
 //! What a pool holds and has done, in figures.
 
-use crate::error::Holdings;
+use crate::holdings::Holdings;
 
 /// Figures of one pool. Bytes that are live, free, pending, stranded and quarantined stand apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result as PoolResult};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
+use crate::mapper::budget::Budget;
 use crate::mapper::slot::Slot;
 use crate::miss::candidate::{Candidate, Wanted, candidates, fences};
 use crate::unit::units_of;
@@ -23,6 +24,32 @@ pub struct Trimmed {
 }
 
 impl Engine {
+    /// Gives back what is wholly free and past every stream. Waits for nothing.
+    pub(crate) fn trim(&self) -> Trimmed {
+        let mut mapper = self.mapper.lock();
+        self.end_abandoned(&mut mapper);
+        self.seal_all(&mapper);
+        mapper.poll_clocks();
+        self.give_back_all(&mut mapper)
+    }
+
+    /// Waits until the streams have done what is queued so far, then trims.
+    pub(crate) fn trim_and_wait(&self) -> Result<Trimmed, Refusal> {
+        let mut mapper = self.mapper.lock();
+        self.end_abandoned(&mut mapper);
+        self.finish_all(&mapper)?;
+        Ok(self.give_back_all(&mut mapper))
+    }
+
+    fn give_back_all(&self, mapper: &mut Mapper) -> Trimmed {
+        self.forget_freed(mapper);
+        mapper.drop_idle_trays(None);
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        let trimmed = mapper.trim(&heaps, |_, _| 0);
+        self.set_watched(mapper);
+        trimmed
+    }
+
     /// Does what needs memory of a device; where that is short, again after all that nobody uses there was given
     /// back, and then after each wait for work that still uses what is free there.
     pub(crate) fn trim_for<T>(
@@ -173,11 +200,7 @@ impl Mapper {
         refusal.map_or(Ok(()), Err)
     }
 
-    pub(crate) fn held_bytes(&self, device: DeviceId) -> u64 {
-        self.budgets.get(&device).map_or(0, crate::mapper::budget::Budget::physical_bytes)
-    }
-
     fn physical_bytes(&self) -> u64 {
-        self.budgets.values().map(crate::mapper::budget::Budget::physical_bytes).sum()
+        self.budgets.values().map(Budget::physical_bytes).sum()
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::clock::{Clock, Fence};
 use crate::error::{Error, Result};
+use crate::grip::Grip;
 use crate::heap::holds;
-use crate::holding::Holding;
 use crate::mapper::Mapper;
 use crate::mapper::overrides::{over, positive};
 use crate::mapper::slot::Slot;
@@ -81,10 +81,10 @@ impl Pool {
         let engine = &*self.engine;
         let grants = positive(&over(&[], grants));
         let mut mapper = engine.mapper.lock();
-        let mut holding = Holding::new(engine);
+        let mut grip = Grip::new(engine);
         let mut handles = Vec::new();
         for &Part { address, bytes } in parts {
-            let end = Address(holding.hold(&mapper, address)?.end());
+            let end = Address(grip.hold(&mapper, address)?.end());
             if bytes == 0 || address.checked_add(bytes).is_none_or(|asked| asked > end) {
                 return Err(Error::OutOfRange { address, bytes, end });
             }
@@ -98,7 +98,7 @@ impl Pool {
             engine.demand_reach(&grants, handle.device())?;
         }
         let at = mapper.stand(handles, &grants)?;
-        Ok(View { pool: self.clone(), at, bytes, grants, held: holding.keep(), clocks: Mutex::default() })
+        Ok(View { pool: self.clone(), at, bytes, grants, held: grip.keep(), clocks: Mutex::default() })
     }
 }
 

@@ -67,7 +67,7 @@ def enable(
     said = {name: value for name, value in settings.items() if value is not None}
     if backend != "pluggable":
         try:
-            _install_full(said)
+            importlib.import_module(FULL).install(**said)
         except Exception as error:
             if backend == "full" or _allocator() != "native":
                 raise Unavailable(f"the full backend cannot be installed: {error}") from error
@@ -85,12 +85,6 @@ def enable(
 
 def _allocator() -> str:
     return str(torch.cuda.memory.get_allocator_backend())
-
-
-def _install_full(settings: dict[str, Any]) -> None:
-    full = importlib.import_module(FULL)
-    names = {"capacity": "limit_bytes", "wait_max": "wait_max_s"}
-    full.install(**{names.get(name, name): value for name, value in settings.items()})
 
 
 def _install_pluggable(settings: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn stitchpool_alloc_raw(
         let place = unsafe { Place::of(address, "address") }?;
         // SAFETY: the caller says that the stream is live.
         let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-        let block = open.pool.alloc(&Request::new(bytes, stream.id))?;
+        let block = open.pool.alloc(&Request::new(bytes, stream))?;
         place.put(pointer_to(block.address));
         Ok(())
     })

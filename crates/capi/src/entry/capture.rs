@@ -30,7 +30,7 @@ pub unsafe extern "C" fn stitchpool_capture_begin_raw(
     with_pool(pool, |open| {
         // SAFETY: the caller says that the stream is live.
         let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-        Ok(open.pool.begin_capture(stream.id, ArenaId::of_number(arena))?)
+        Ok(open.pool.begin_capture(stream, ArenaId::of_number(arena))?)
     })
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn stitchpool_capture_end_raw(
     with_pool(pool, |open| {
         // SAFETY: the caller says that the stream is live.
         let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-        Ok(open.pool.end_capture(stream.id)?)
+        Ok(open.pool.end_capture(stream)?)
     })
 }
 

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn stitchpool_driver_open(
         fork::prepare();
         let (opened, why_not_cuda) = OpenDriver::open(&options.understood()?)?;
         place.put(handle_to(DRIVERS.open(opened)?));
-        remember(why_not_cuda.as_deref().unwrap_or_default());
+        remember(Status::Ok, why_not_cuda.as_deref().unwrap_or_default());
         Ok(())
     })
 }

@@ -48,7 +48,7 @@ pub unsafe extern "C" fn stitchpool_free_raw(
     with_pool(pool, |open| {
         // SAFETY: the caller says that the stream is live.
         let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-        Ok(open.pool.free_on(address_of(address), stream.id)?)
+        Ok(open.pool.free_on(address_of(address), stream)?)
     })
 }
 
@@ -75,6 +75,6 @@ pub unsafe extern "C" fn stitchpool_record_use_raw(
     with_pool(pool, |open| {
         // SAFETY: the caller says that the stream is live.
         let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-        Ok(open.pool.record_use(address_of(address), stream.id)?)
+        Ok(open.pool.record_use(address_of(address), stream)?)
     })
 }

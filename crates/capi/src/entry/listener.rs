@@ -6,7 +6,7 @@ use crate::open_pool::OpenPool;
 use crate::place::Place;
 use crate::pointer::handle_to;
 use crate::refusal::{Refusal, Result};
-use crate::shape::{CLeaving, CReturned, CScope, Notice};
+use crate::shape::{CLeaving, CReturned, CScope, Listener};
 use crate::status::Status;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub unsafe extern "C" fn stitchpool_listen(
         // SAFETY: the caller answers for `scope`.
         let interest = interest(open, unsafe { scope_of(scope) }?)?;
         // SAFETY: the caller answers for the functions and their data.
-        let notice = unsafe { Notice::new(before, after, user_data) };
-        let id = open.pool.listen(Arc::new(notice), interest)?;
+        let told = unsafe { Listener::new(before, after, user_data) };
+        let id = open.pool.listen(Arc::new(told), interest)?;
         let handle = open.shelf().put(id).inspect_err(|_| {
             open.pool.unlisten(id);
         })?;

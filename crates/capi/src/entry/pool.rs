@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::pointer::handle_to;
 use crate::record::{RecordPlace, read};
 use crate::refusal::{Refusal, Result};
-use crate::shape::{CRelief, CSettings, CTrimmed, Listener};
+use crate::shape::{CRelief, CSettings, CTrimmed, Relief};
 use crate::shared_pool::SharedPool;
 use crate::status::Status;
 use std::ffi::c_void;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn stitchpool_on_shortage(
 ) -> Status {
     with_pool(pool, |open| {
         // SAFETY: the caller answers for the function and its data.
-        open.relay.set(relief.map(|relief| unsafe { Listener::new(relief, user_data) }));
+        open.relay.set(relief.map(|relief| unsafe { Relief::new(relief, user_data) }));
         Ok(())
     })
 }

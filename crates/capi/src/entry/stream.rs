@@ -6,6 +6,7 @@ use crate::pointer::value_of;
 use crate::shape::device_of;
 use crate::status::Status;
 use std::ffi::c_void;
+use stitchpool_pool::StreamId;
 
 /// Registers a live stream; one that is registered already keeps its number.
 ///
@@ -22,7 +23,7 @@ pub unsafe extern "C" fn stitchpool_stream_register(
         // SAFETY: the caller answers for `stream`.
         let place = unsafe { Place::of(stream, "stream") }?;
         // SAFETY: the caller says that the stream is live.
-        place.put(unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?.number);
+        place.put(unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?.number());
         Ok(())
     })
 }
@@ -33,7 +34,7 @@ pub unsafe extern "C" fn stitchpool_stream_register(
 /// - As the header's rules say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stitchpool_stream_retire(pool: *const PoolHandle, stream: u64) -> Status {
-    with_pool(pool, |open| open.retire(stream))
+    with_pool(pool, |open| open.retire(StreamId::of_number(stream)))
 }
 
 /// The same, by the driver's handle.

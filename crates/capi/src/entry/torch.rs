@@ -68,7 +68,7 @@ pub unsafe extern "C" fn stitchpool_torch_alloc(
         if process_pool::arena() != ArenaId::DEFAULT {
             return false;
         }
-        let Some(block) = open.pool.alloc_at_once(bytes, stream.id) else { return false };
+        let Some(block) = open.pool.alloc_at_once(bytes, stream) else { return false };
         place.put(pointer_to(block.address));
         true
     });
@@ -88,7 +88,7 @@ unsafe fn alloc_otherwise(device: i32, raw_stream: *mut c_void, bytes: u64, addr
         let block = in_process_pool(|open| {
             // SAFETY: the caller says that the stream is live.
             let stream = unsafe { open.raw_stream(device_of(device)?, value_of(raw_stream)) }?;
-            Ok(open.pool.alloc(&Request::new(bytes, stream.id).in_arena(process_pool::arena()))?)
+            Ok(open.pool.alloc(&Request::new(bytes, stream).in_arena(process_pool::arena()))?)
         })?;
         place.put(pointer_to(block.address));
         Ok(())
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn stitchpool_torch_record_stream(address: *mut c_void, ra
             let device = open.pool.segments(address_of(address), 1)?.first().map(|segment| segment.device);
             // SAFETY: the caller says that the stream is live.
             let stream = unsafe { open.raw_stream(device.unwrap_or(DeviceId(0)), value_of(raw_stream)) }?;
-            Ok(open.pool.record_use(address_of(address), stream.id)?)
+            Ok(open.pool.record_use(address_of(address), stream)?)
         });
         recorded.inspect_err(note)
     });
@@ -210,7 +210,7 @@ unsafe fn malloc(bytes: usize, device: i32, raw_stream: *mut c_void, is_alone: b
             }
             // SAFETY: as above.
             let stream = unsafe { open.raw_stream(device, value) }?;
-            Ok(open.pool.alloc(&Request::new(bytes as u64, stream.id).in_arena(process_pool::arena()))?)
+            Ok(open.pool.alloc(&Request::new(bytes as u64, stream).in_arena(process_pool::arena()))?)
         });
         address = pointer_to(served.inspect_err(note)?.address);
         Ok(())

@@ -25,6 +25,7 @@ pub extern "C" fn stitchpool_version() -> u32 {
 }
 
 /// The words of the calling thread's latest refusal, valid until its next one; empty if there was none.
+/// Where the thread is ending they say only what the status means.
 #[unsafe(no_mangle)]
 pub extern "C" fn stitchpool_last_error() -> *const c_char {
     last_words()

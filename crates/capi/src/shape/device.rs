@@ -6,9 +6,12 @@ use stitchpool_driver::DeviceId;
 
 const HOST: i32 = -1;
 
-/// The device that a number means.
+/// The device that a number means: an ordinal of the driver's, or -1 for the host as a place for memory.
+///
+/// # Errors
+/// No device could have that number.
 #[inline]
-pub(crate) fn device_of(number: i32) -> Result<DeviceId> {
+pub fn device_of(number: i32) -> Result<DeviceId> {
     match u16::try_from(number) {
         Ok(ordinal) if !DeviceId(ordinal).is_host() => Ok(DeviceId(ordinal)),
         _ if number == HOST => Ok(DeviceId::HOST),
@@ -20,7 +23,8 @@ pub(crate) fn device_of(number: i32) -> Result<DeviceId> {
 }
 
 /// The number of a device.
-pub(crate) fn number_of(device: DeviceId) -> i32 {
+#[must_use]
+pub fn number_of(device: DeviceId) -> i32 {
     if device.is_host() { HOST } else { i32::from(device.0) }
 }
 

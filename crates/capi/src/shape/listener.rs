@@ -1,58 +1,52 @@
-//! The caller's function that is asked for help when memory is short.
+//! The caller's functions that hear of memory before it leaves its addresses, and after it came back.
 
-use crate::record::Record;
-use std::ffi::{CStr, c_char, c_void};
-use stitchpool_pool::Shortage;
+use super::segment::CSegment;
+use std::ffi::c_void;
+use stitchpool_pool::Segment;
 
-/// `stitchpool_relief`: not 0 if it has freed something.
-pub type CRelief = unsafe extern "C" fn(shortage: *const CShortage, user_data: *mut c_void) -> i32;
+/// `stitchpool_leaving`: not 0 if the memory may not leave.
+pub type CLeaving = unsafe extern "C" fn(segments: *const CSegment, count: usize, user_data: *mut c_void) -> i32;
 
-/// `stitchpool_shortage`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-#[expect(missing_docs, reason = "the header says it")]
-pub struct CShortage {
-    pub struct_size: usize,
-    pub asked_bytes: u64,
-    pub missing_bytes: u64,
-    pub text: *const c_char,
-}
+/// `stitchpool_returned`.
+pub type CReturned = unsafe extern "C" fn(segments: *const CSegment, count: usize, user_data: *mut c_void);
 
-// SAFETY: the size, then numbers and a pointer, without padding.
-unsafe impl Record for CShortage {
-    const NAME: &'static str = "stitchpool_shortage";
-    const FIRST_BYTES: usize = 32;
-}
-
-impl CShortage {
-    /// What lives as long as `text`.
-    pub(crate) fn of(shortage: &Shortage, text: &CStr) -> Self {
-        let (asked_bytes, missing_bytes) = (shortage.asked_bytes, shortage.missing_bytes);
-        Self { struct_size: size_of::<Self>(), asked_bytes, missing_bytes, text: text.as_ptr() }
-    }
-}
-
-/// A function of the caller's with what he wants it to be given.
-#[derive(Clone, Copy)]
+/// Both with what the caller wants them to be given.
 pub(crate) struct Listener {
-    relief: CRelief,
+    before: Option<CLeaving>,
+    after: Option<CReturned>,
     user_data: *mut c_void,
 }
 
-// SAFETY: `Listener::new` demands that the function may run on any thread with this pointer, which
-// nobody follows here.
+// SAFETY: `Listener::new` demands that the functions may run on any thread with this pointer, which nobody
+// follows here.
 unsafe impl Send for Listener {}
+// SAFETY: as above, by several threads at once.
+unsafe impl Sync for Listener {}
 
 impl Listener {
     /// # Safety
-    /// - `relief` may be called with `user_data` on any thread, by several at once, until it was replaced
-    ///   and the last such call has returned; it does not unwind.
-    pub(crate) const unsafe fn new(relief: CRelief, user_data: *mut c_void) -> Self {
-        Self { relief, user_data }
+    /// - Both may be called with `user_data` on any thread, by several at once, until nobody listens any more
+    ///   and the last such call has returned; they do not unwind.
+    pub(crate) const unsafe fn new(before: Option<CLeaving>, after: Option<CReturned>, user_data: *mut c_void) -> Self {
+        Self { before, after, user_data }
+    }
+}
+
+impl stitchpool_pool::Listener for Listener {
+    fn before_leave(&self, segments: &[Segment]) -> Result<(), String> {
+        let Some(before) = self.before else { return Ok(()) };
+        let segments: Vec<CSegment> = segments.iter().map(CSegment::of).collect();
+        // SAFETY: `new` demands that it may be called so; the segments live until it returns.
+        match unsafe { before(segments.as_ptr(), segments.len(), self.user_data) } {
+            0 => Ok(()),
+            answer => Err(format!("it answered {answer} when it was told of {} segments", segments.len())),
+        }
     }
 
-    pub(crate) fn call(self, shortage: &CShortage) -> bool {
-        // SAFETY: `new` demands that it may be called so; `shortage` lives until it returns.
-        unsafe { (self.relief)(shortage, self.user_data) != 0 }
+    fn after_return(&self, segments: &[Segment]) {
+        let Some(after) = self.after else { return };
+        let segments: Vec<CSegment> = segments.iter().map(CSegment::of).collect();
+        // SAFETY: as above.
+        unsafe { after(segments.as_ptr(), segments.len(), self.user_data) }
     }
 }

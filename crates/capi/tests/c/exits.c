@@ -10,15 +10,18 @@ static unsigned char *block, *second;
 static pid_t parent;
 
 /* Runs in both processes, after all of main, as destructors of static objects do. The words of a refusal are the
- * thread's, which has none any more; its status stays. The block and the pool are left to the end of the process. */
+ * thread's, which has no place for them any more: they say what the status means. The block and the pool are left to
+ * the end of the process. */
 static void free_at_exit(void) {
     if (getpid() == parent) {
-        CHECK(stitchpool_free(pool, second) == STITCHPOOL_OK);
-        CHECK(stitchpool_free(pool, second) == STITCHPOOL_UNKNOWN_ADDRESS);
+        EXPECT(OK, stitchpool_free(pool, second));
+        EXPECT(UNKNOWN_ADDRESS, stitchpool_free(pool, second));
+        SAYS("Not the address of a live block.");
     } else {
-        CHECK(stitchpool_free(pool, second) == STITCHPOOL_INVALID_HANDLE);
-        CHECK(stitchpool_pool_destroy(pool) == STITCHPOOL_INVALID_HANDLE);
-        CHECK(stitchpool_driver_close(driver) == STITCHPOOL_INVALID_HANDLE);
+        EXPECT(INVALID_HANDLE, stitchpool_free(pool, second));
+        SAYS("Not an open driver or pool");
+        EXPECT(INVALID_HANDLE, stitchpool_pool_destroy(pool));
+        EXPECT(INVALID_HANDLE, stitchpool_driver_close(driver));
     }
 }
 

@@ -96,8 +96,8 @@ fn a_stock_gives_the_size_that_fits_and_lets_go_of_what_is_left() {
     let bytes = |handle: Option<std::sync::Arc<stitchpool_chunks::PhysicalHandle>>| handle.map(|handle| handle.bytes());
     assert_eq!(bytes(stock.take_at_most(DeviceId(0), kind, 3 * GRANULE)), Some(GRANULE));
     assert_eq!(bytes(stock.take_at_most(DeviceId(0), kind, 3 * GRANULE)), None);
-    assert_eq!(bytes(stock.take_at_least(DeviceId(0), kind, 2 * GRANULE)), Some(4 * GRANULE));
-    assert_eq!(bytes(stock.take_at_least(DeviceId(1), kind, 3 * GRANULE)), None);
+    assert_eq!(bytes(stock.take(DeviceId(0), kind, 4 * GRANULE)), Some(4 * GRANULE));
+    assert_eq!(bytes(stock.take(DeviceId(1), kind, 3 * GRANULE)), None);
     assert_eq!(stock.take_all(Some(DeviceId(1))).len(), 1);
     drop(stock);
     assert!(bench.host.ledger().is_empty());

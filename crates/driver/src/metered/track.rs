@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Track {
     handles: BTreeMap<RawHandle, Made>,
-    mappings: BTreeMap<Address, Piece>,
+    mappings: BTreeMap<Address, Mapped>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ struct Made {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct Mapped {
     bytes: u64,
     handle: RawHandle,
     rights: BTreeMap<DeviceId, Rights>,
@@ -39,28 +39,28 @@ impl Track {
     }
 
     pub(super) fn mapped(&mut self, at: Address, bytes: u64, handle: RawHandle) {
-        self.mappings.insert(at, Piece { bytes, handle, rights: BTreeMap::new() });
+        self.mappings.insert(at, Mapped { bytes, handle, rights: BTreeMap::new() });
     }
 
     /// Forgets a run of mappings and says what unmapping them cost, in microseconds.
     pub(super) fn unmapped(&mut self, at: Address, bytes: u64, table: &CostTable) -> f64 {
         let gone = self.mappings.extract_if(at..at + bytes, |_, _| true);
-        gone.map(|(_, piece)| table.handle(piece.bytes).unmap_us).sum()
+        gone.map(|(_, mapped)| table.handle(mapped.bytes).unmap_us).sum()
     }
 
     /// Notes the new rights of a run and says what giving them cost, in microseconds: once for each
     /// mapping, however many devices are named.
     pub(super) fn opened(&mut self, at: Address, bytes: u64, grants: &[Grant], table: &CostTable) -> f64 {
         let mut cost_us = 0.0;
-        for (_, piece) in self.mappings.range_mut(at..at + bytes) {
+        for (_, mapped) in self.mappings.range_mut(at..at + bytes) {
             let mut is_changed = false;
             for grant in grants {
-                is_changed |= piece.rights.insert(grant.device, grant.rights).unwrap_or_default() != grant.rights;
+                is_changed |= mapped.rights.insert(grant.device, grant.rights).unwrap_or_default() != grant.rights;
             }
             // A released handle's mapping was as a rule opened before; its freshness is no longer known.
-            let made = self.handles.get_mut(&piece.handle);
+            let made = self.handles.get_mut(&mapped.handle);
             let was_fresh = made.is_some_and(|made| std::mem::replace(&mut made.is_fresh, false));
-            let cost = table.handle(piece.bytes);
+            let cost = table.handle(mapped.bytes);
             cost_us += match (is_changed, was_fresh) {
                 (_, true) => cost.first_rights_us,
                 (true, false) => cost.rights_us,

@@ -255,7 +255,7 @@ impl Chain {
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
         let Some(slot) = self.slot_mut(at) else { return Ok(None) };
         let lost = Slot::Lost { at, bytes: slot.bytes() };
-        let handle = match std::mem::replace(slot, lost) {
+        let (changed, outcome) = match std::mem::replace(slot, lost) {
             Slot::Current { mapping, carried } => match mapping.unmap() {
                 Ok((vacancy, handle)) => (Slot::Hole(vacancy), Ok(Some(handle))),
                 Err((error, mapping)) => (Slot::Current { mapping, carried }, Err(error)),
@@ -266,8 +266,8 @@ impl Chain {
             },
             other => (other, Ok(None)),
         };
-        *slot = handle.0;
-        handle.1
+        *slot = changed;
+        outcome
     }
 
     /// Unmaps the slot at `at`, on which no work is queued or running; the handle waits in it. On a refusal

@@ -8,7 +8,6 @@ use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::slot::Slot;
 use crate::mutant::{Mutant, is_planted};
-use std::collections::BTreeMap;
 use stitchpool_driver::{Address, DeviceId, HandleKind};
 
 /// A handle that a heap could give up.
@@ -215,41 +214,4 @@ fn mark_ready(mapper: &Mapper, inside: &Inside, wanted: &Wanted<'_>, found: &mut
 
 fn touches(extent: Extent, start: u64, end: u64) -> bool {
     extent.start < end && start < extent.end()
-}
-
-/// Candidates by size, for the rule that picks victims.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Supply {
-    /// A size is present iff a candidate of it is.
-    sizes: BTreeMap<u64, Vec<Candidate>>,
-}
-
-impl Supply {
-    pub(crate) fn add(&mut self, candidate: Candidate) {
-        self.sizes.entry(candidate.bytes).or_default().push(candidate);
-    }
-
-    /// All their bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.sizes.iter().map(|(bytes, same)| bytes * same.len() as u64).sum()
-    }
-
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Candidate) -> bool) {
-        self.sizes.retain(|_, same| {
-            same.retain(&keep);
-            !same.is_empty()
-        });
-    }
-
-    /// The smallest that covers `bytes`, else the largest. With `exact` none that is larger.
-    pub(crate) fn pick(&mut self, bytes: u64, exact: bool) -> Option<Candidate> {
-        let covering = if exact { None } else { self.sizes.range(bytes..).next() };
-        let size = *covering.or_else(|| self.sizes.range(..=bytes).next_back())?.0;
-        let same = self.sizes.get_mut(&size)?;
-        let picked = same.pop();
-        if same.is_empty() {
-            self.sizes.remove(&size);
-        }
-        picked
-    }
 }

@@ -7,7 +7,7 @@ use crate::mapper::slot::Slot;
 use crate::miss::candidate::fences;
 use crate::miss::job::Waits;
 use crate::miss::plan::Plan;
-use crate::miss::stitch::{Incoming, Room, Setback, Stitch};
+use crate::miss::stitch::{Brought, Room, Setback, Stitch};
 use crate::unit::units_of;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run_by, take_down};
@@ -41,7 +41,7 @@ impl Stitch<'_> {
     /// Fills the gaps of the plan with the handles that were brought, and enters all blocks.
     pub(crate) fn fill_portion(&mut self, plan: &Plan, chain: u64) -> Result<u64, Setback> {
         let mut filled: Vec<Filled> = Vec::with_capacity(plan.lack.gaps.len());
-        let mut brought = self.handles.iter().map(|incoming| incoming.handle.clone()).collect::<Vec<_>>().into_iter();
+        let mut brought = self.handles.iter().map(|brought| brought.handle.clone()).collect::<Vec<_>>().into_iter();
         for gap in &plan.lack.gaps {
             let mut bytes = 0;
             let mut handles = Vec::new();
@@ -83,7 +83,7 @@ impl Stitch<'_> {
         let mut brought = std::mem::take(&mut self.handles).into_iter();
         for Filled { room, run, rest } in filled {
             blocks.extend(run.iter().map(|mapping| Gap { start: mapping.at().0, bytes: mapping.bytes() }));
-            let handles: Vec<Incoming> = brought.by_ref().take(run.len()).collect();
+            let handles: Vec<Brought> = brought.by_ref().take(run.len()).collect();
             let slots = self.enter(run, handles);
             if let Some(chain) = self.mapper.chains.get_mut(&room.chain) {
                 chain.fill(room.start, slots, rest);

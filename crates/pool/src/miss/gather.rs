@@ -1,11 +1,11 @@
 //! Gathers the steps of one plan, source after source in the order of preference.
 
 use crate::mapper::Mapper;
-use crate::miss::candidate::Supply;
 use crate::miss::job::{Job, Waits};
 use crate::miss::market::{Market, Markets};
 use crate::miss::plan::{Cost, Place, Plan, Step};
 use crate::miss::portion::Lack;
+use crate::miss::victims::Victims;
 use std::collections::BTreeMap;
 use stitchpool_chunks::Piece;
 use stitchpool_driver::DeviceId;
@@ -138,11 +138,11 @@ impl<'a> Gathering<'a> {
         left
     }
 
-    fn steal(&mut self, device: DeviceId, bytes: u64, supply: impl Fn(&mut Market) -> Option<&mut Supply>) -> u64 {
+    fn steal(&mut self, device: DeviceId, bytes: u64, among: impl Fn(&mut Market) -> Option<&mut Victims>) -> u64 {
         let mut rest = bytes;
         while rest > 0 {
-            let supply = self.markets.get_mut(&device).and_then(&supply);
-            let picked = supply.and_then(|supply| supply.pick(rest, self.exact));
+            let victims = self.markets.get_mut(&device).and_then(&among);
+            let picked = victims.and_then(|victims| victims.pick(rest, self.exact));
             let Some(candidate) = picked else { break };
             self.cost.waits += u64::from(!candidate.ready);
             self.push(Step::Steal(candidate), PLACE_NS);

@@ -2,9 +2,10 @@
 
 use crate::heap::Heap;
 use crate::mapper::Mapper;
-use crate::miss::candidate::{Supply, Wanted, candidates, sort_oldest_last};
+use crate::miss::candidate::{Wanted, candidates, sort_oldest_last};
 use crate::miss::job::{Job, Waits};
 use crate::miss::plan::Place;
+use crate::miss::victims::Victims;
 use crate::registry::Registry;
 use std::collections::BTreeMap;
 use stitchpool_driver::DeviceId;
@@ -43,9 +44,9 @@ impl<'a> Markets<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Market {
     /// What is ready for the taker, by heap.
-    pub(crate) ready: BTreeMap<u32, Supply>,
+    pub(crate) ready: BTreeMap<u32, Victims>,
     /// Not ready, or pending.
-    pub(crate) waiting: Supply,
+    pub(crate) waiting: Victims,
 }
 
 impl Market {
@@ -81,8 +82,8 @@ impl Market {
     /// The same without the free extents that the block will stand in.
     pub(crate) fn without(&self, place: Place) -> Self {
         let mut copy = self.clone();
-        for supply in copy.ready.values_mut().chain([&mut copy.waiting]) {
-            supply.retain(|candidate| !place.holds(candidate));
+        for victims in copy.ready.values_mut().chain([&mut copy.waiting]) {
+            victims.retain(|candidate| !place.holds(candidate));
         }
         copy
     }
@@ -91,7 +92,7 @@ impl Market {
     /// that gives first, its own above all, loses what it needs again at once, and streams end up
     /// taking the same handles from each other for ever.)
     pub(crate) fn givers(&self) -> Vec<u32> {
-        let mut givers: Vec<(u64, u32)> = self.ready.iter().map(|(&heap, supply)| (supply.bytes(), heap)).collect();
+        let mut givers: Vec<(u64, u32)> = self.ready.iter().map(|(&heap, victims)| (victims.bytes(), heap)).collect();
         givers.sort_unstable_by_key(|&(bytes, heap)| (std::cmp::Reverse(bytes), heap));
         givers.into_iter().map(|(_, heap)| heap).collect()
     }

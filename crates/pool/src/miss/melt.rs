@@ -5,9 +5,10 @@ use crate::clock::Fence;
 use crate::engine::Engine;
 use crate::heap::Heap;
 use crate::mapper::Mapper;
-use crate::miss::candidate::{Candidate, Supply, Wanted, candidates, fences};
+use crate::miss::candidate::{Candidate, Wanted, candidates, fences};
 use crate::miss::job::Job;
 use crate::miss::plan::{Plan, Step};
+use crate::miss::victims::Victims;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool_driver::DeviceId;
 
@@ -54,7 +55,7 @@ impl Engine {
     fn pick_molten(&self, mapper: &Mapper, plan: &Plan, missing: Missing, wait: bool) -> BTreeMap<u32, Vec<Candidate>> {
         let used: BTreeSet<u64> = plan.steps.iter().filter_map(Step::stolen_from).collect();
         let wanted = Wanted { device: missing.device, kind: mapper.settings.kind, taker: None, pending: wait };
-        let (mut ready, mut waiting) = (Supply::default(), Supply::default());
+        let (mut ready, mut waiting) = (Victims::default(), Victims::default());
         for heap in self.registry.heaps() {
             let mut inside = heap.inside.lock();
             inside.reap();
@@ -68,7 +69,7 @@ impl Engine {
         let mut picked: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
         let mut rest = missing.bytes;
         while rest > 0 {
-            let late = |waiting: &mut Supply| if wait { waiting.pick(rest, false) } else { None };
+            let late = |waiting: &mut Victims| if wait { waiting.pick(rest, false) } else { None };
             let Some(candidate) = ready.pick(rest, false).or_else(|| late(&mut waiting)) else { break };
             rest = rest.saturating_sub(candidate.bytes);
             picked.entry(candidate.heap).or_default().push(candidate);

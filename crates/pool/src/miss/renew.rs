@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use crate::mapper::Mapper;
+use crate::mapper::slot::Slot;
 use crate::miss::candidate::Candidate;
 use crate::miss::job::Job;
 use crate::miss::plan::{Plan, Step};
@@ -15,14 +16,15 @@ const SMALL_PART: u64 = 2;
 
 impl Engine {
     /// Releases the small handles that `plan` would take, if they are many and past every stream. True
-    /// if it has released any: the plan is then void, and creation has room.
+    /// if it has released any: the plan is then void, and creation has room. One that still stands at an old
+    /// place too would give nothing back, and could not be taken either.
     pub(crate) fn renew(&self, mapper: &mut Mapper, job: &Job<'_>, plan: &Plan) -> bool {
         let mut small: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
         for step in &plan.steps {
             let Step::Steal(candidate) = step else { continue };
-            let mapping = mapper.slot_holding(candidate.at).and_then(|slot| slot.current());
-            let new_bytes = mapping.map_or(0, |mapping| job.handle_bytes(mapper, mapping.device()));
-            if candidate.ready && candidate.bytes * SMALL_PART <= new_bytes {
+            let Some(mapping) = mapper.slot_holding(candidate.at).and_then(Slot::current) else { continue };
+            let is_small = candidate.bytes * SMALL_PART <= job.handle_bytes(mapper, mapping.device());
+            if candidate.ready && is_small && mapping.is_only() {
                 small.entry(candidate.heap).or_default().push(*candidate);
             }
         }

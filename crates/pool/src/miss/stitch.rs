@@ -14,7 +14,7 @@ use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run_by};
-use stitchpool_driver::{Address, Error, HandleSpec};
+use stitchpool_driver::{Address, DeviceId, Error, HandleSpec};
 
 /// How carrying out a plan ended.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Stitch<'a> {
     /// What of that was taken back in place may still be used up to these points.
     pub(crate) fences: Vec<Fence>,
     /// Handles for the new place, in address order.
-    pub(crate) handles: Vec<Incoming>,
+    pub(crate) handles: Vec<Brought>,
 }
 
 /// A gap whose vacancy was taken out of its chain.
@@ -60,13 +60,13 @@ pub(crate) struct Room {
     pub(crate) start: u64,
 }
 
-/// A handle on its way to its new place.
-pub(crate) struct Incoming {
+/// A handle that was brought for the new place.
+pub(crate) struct Brought {
     pub(crate) handle: Arc<PhysicalHandle>,
-    origin: Source,
+    source: Source,
 }
 
-/// Where an incoming handle comes from.
+/// Where it comes from.
 enum Source {
     Stock,
     Created,
@@ -119,7 +119,7 @@ impl<'a> Stitch<'a> {
             return self.fill_portion(plan, portion.chain);
         }
         let (room, vacancy) = self.find_room(plan)?;
-        let handles = self.handles.iter().map(|incoming| incoming.handle.clone()).collect();
+        let handles = self.handles.iter().map(|brought| brought.handle.clone()).collect();
         let rights = self.mapper.chains.get(&room.chain).map(|chain| chain.rights.clone()).unwrap_or_default();
         match map_run_by(vacancy, handles, |at| rights.at(at, &self.job.tenant.grants)) {
             Ok((run, rest)) => Ok(self.commit(plan.place, room, run, rest)),
@@ -167,7 +167,7 @@ impl<'a> Stitch<'a> {
 
     /// Takes handles' bytes out of a heap, under the same hold in which they are found free and their
     /// fences are read.
-    fn take_handles(&mut self, heap: u32, places: &[u64], stolen: &mut BTreeMap<u64, Incoming>) -> Result<(), Setback> {
+    fn take_handles(&mut self, heap: u32, places: &[u64], stolen: &mut BTreeMap<u64, Brought>) -> Result<(), Setback> {
         let heap = self.registry.heap(heap).ok_or(Setback::Overtaken)?;
         let slots: Option<Vec<&Slot>> = places.iter().map(|&at| self.mapper.slot_holding(at)).collect();
         let slots = slots.ok_or(Setback::Overtaken)?;
@@ -185,7 +185,7 @@ impl<'a> Stitch<'a> {
             }
             let at = slot.at().0;
             self.taken.push(take(&mut inside, heap.index, at, units_of(slot.bytes())).ok_or(Setback::Overtaken)?);
-            stolen.insert(at, Incoming { handle, origin: Source::Slot { at, fences } });
+            stolen.insert(at, Brought { handle, source: Source::Slot { at, fences } });
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl<'a> Stitch<'a> {
     fn wait(&mut self) -> Result<(), Setback> {
         let taker = &self.job.tenant.clock;
         let mut waits: BTreeMap<u32, Fence> = BTreeMap::new();
-        let stolen = self.handles.iter().flat_map(|incoming| incoming.origin.fences());
+        let stolen = self.handles.iter().flat_map(|brought| brought.source.fences());
         for fence in self.fences.iter().chain(stolen).filter(|fence| !self.mapper.order.covers(taker, fence)) {
             let known = waits.entry(fence.clock.serial()).or_insert_with(|| fence.clone());
             known.epoch = known.epoch.max(fence.epoch);
@@ -224,19 +224,19 @@ impl<'a> Stitch<'a> {
         let mut stolen = std::mem::take(&mut self.handles).into_iter();
         let kind = self.mapper.settings.kind;
         for step in steps {
-            let incoming = match *step {
+            let brought = match *step {
                 Step::Steal(_) => stolen.next().ok_or(Setback::Overtaken),
                 Step::Stock { device, bytes } => {
                     let handle = self.mapper.stock.take_at_most(device, kind, bytes).ok_or(Setback::Overtaken);
-                    handle.map(|handle| Incoming { handle, origin: Source::Stock })
+                    handle.map(|handle| Brought { handle, source: Source::Stock })
                 }
                 Step::Create { device, bytes } => {
                     let created = PhysicalHandle::create(&self.mapper.origin, HandleSpec { device, bytes, kind });
-                    created.map(|handle| Incoming { handle, origin: Source::Created }).map_err(Setback::Refused)
+                    created.map(|handle| Brought { handle, source: Source::Created }).map_err(Setback::Refused)
                 }
             };
-            match incoming {
-                Ok(incoming) => self.handles.push(incoming),
+            match brought {
+                Ok(brought) => self.handles.push(brought),
                 Err(setback) => {
                     self.handles.extend(stolen);
                     return Err(setback);
@@ -248,7 +248,7 @@ impl<'a> Stitch<'a> {
 
     /// The vacancy to map in, and the gap it was taken from.
     fn find_room(&mut self, plan: &Plan) -> Result<(Room, Vacancy), Setback> {
-        let bytes: u64 = self.handles.iter().map(|incoming| incoming.handle.bytes()).sum();
+        let bytes: u64 = self.handles.iter().map(|brought| brought.handle.bytes()).sum();
         if let Place::Gap { chain, gap, .. } = plan.place {
             let found = self.mapper.chains.get_mut(&chain);
             let vacancy = found.and_then(|chain| chain.take_gap(gap.start)).ok_or(Setback::Overtaken)?;
@@ -284,33 +284,26 @@ impl<'a> Stitch<'a> {
     }
 
     /// Makes slots of mapped handles, which leave the places they come from.
-    pub(crate) fn enter(&mut self, run: Vec<Mapping>, handles: Vec<Incoming>) -> Vec<Slot> {
+    pub(crate) fn enter(&mut self, run: Vec<Mapping>, handles: Vec<Brought>) -> Vec<Slot> {
         let calm_bytes: BTreeMap<_, _> =
             self.mapper.budgets.iter().map(|(device, budget)| (*device, budget.calm_bytes())).collect();
         let mut slots = Vec::with_capacity(run.len());
-        for (mapping, incoming) in run.into_iter().zip(handles) {
-            let carried = self.leave_origin(incoming, &calm_bytes);
+        for (mapping, brought) in run.into_iter().zip(handles) {
+            let carried = self.leave_source(brought, &calm_bytes);
             slots.push(Slot::Current { mapping, carried });
         }
         slots
     }
 
     /// Books one handle out of where it came from; gives the fences it carries to its new place.
-    fn leave_origin(
-        &mut self,
-        incoming: Incoming,
-        calm_bytes: &BTreeMap<stitchpool_driver::DeviceId, u64>,
-    ) -> Vec<Fence> {
-        let (device, bytes) = (incoming.handle.device(), incoming.handle.bytes());
-        match incoming.origin {
+    fn leave_source(&mut self, brought: Brought, calm_bytes: &BTreeMap<DeviceId, u64>) -> Vec<Fence> {
+        let (device, bytes) = (brought.handle.device(), brought.handle.bytes());
+        match brought.source {
             Source::Stock => Vec::new(),
             Source::Created => {
-                self.mapper.counts.created += 1;
-                if let Some(budget) = self.mapper.budgets.get_mut(&device) {
-                    budget.created(bytes);
-                    let calm_bytes = calm_bytes.get(&device).copied().unwrap_or(0);
-                    self.mapper.counts.forced_bytes += budget.physical_bytes().saturating_sub(calm_bytes).min(bytes);
-                }
+                self.mapper.count_in(device, bytes);
+                let calm_bytes = calm_bytes.get(&device).copied().unwrap_or(0);
+                self.mapper.counts.forced_bytes += self.mapper.held_bytes(device).saturating_sub(calm_bytes).min(bytes);
                 Vec::new()
             }
             Source::Slot { at, fences } => {
@@ -326,9 +319,9 @@ impl<'a> Stitch<'a> {
 
     /// Puts back all that was taken. Created handles are released by their drop.
     fn undo(&mut self) {
-        for incoming in std::mem::take(&mut self.handles) {
-            if matches!(incoming.origin, Source::Stock) {
-                self.mapper.stock.park(incoming.handle);
+        for brought in std::mem::take(&mut self.handles) {
+            if matches!(brought.source, Source::Stock) {
+                self.mapper.stock.park(brought.handle);
             }
         }
         for taken in std::mem::take(&mut self.taken) {

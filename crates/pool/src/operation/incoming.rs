@@ -3,12 +3,13 @@
 
 use crate::devices::distinct;
 use crate::engine::Engine;
-use crate::error::{Error, Result, Shortage};
+use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Content;
 use crate::mapper::slot::Slot;
 use crate::operation::sleeper::Sleeper;
+use crate::shortage::Shortage;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stitchpool_chunks::PhysicalHandle;

@@ -62,10 +62,10 @@ _shim: ctypes.CDLL | None = None
 def install(
     library_path: str | os.PathLike[str] | None = None,
     *,
-    limit_bytes: int | None = None,
+    capacity: int | None = None,
     headroom_bytes: int | None = None,
     handle_bytes_max: int | None = None,
-    wait_max_s: float | None = None,
+    wait_max: float | None = None,
     stream_waits: bool | None = None,
     driver: str = "cuda",
     host_devices: int = 1,
@@ -80,8 +80,8 @@ def install(
     library_path
         The library with the pool's C interface; by default the one of the Python module, so that there is
         one pool in the process.
-    limit_bytes, headroom_bytes, handle_bytes_max, wait_max_s, stream_waits
-        The pool's settings, for each device (see ``stitchpool.h``), if it is not open yet; it is opened when
+    capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits
+        The pool's settings, as ``stitchpool.Pool`` takes them, if it is not open yet; it is opened when
         memory is first asked for. ``torch.cuda.memory.set_per_process_memory_fraction`` changes the limit later.
     driver, host_devices, host_capacity_bytes
         ``"host"`` is memory of this process, for tests without a GPU.
@@ -103,16 +103,16 @@ def install(
             "touches the GPU"
         )
     library = os.fspath(library_path) if library_path is not None else _own_library()
-    said = (limit_bytes, headroom_bytes, handle_bytes_max, wait_max_s, stream_waits)
+    said = (capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits)
     options = _Options(
         is_said=int(driver != "cuda" or any(value is not None for value in said)),
         driver_kind=_DRIVERS[driver],
         host_devices=host_devices,
         host_capacity_bytes=host_capacity_bytes,
-        limit_bytes=_ALL if limit_bytes is None else limit_bytes,
+        limit_bytes=_ALL if capacity is None else capacity,
         headroom_bytes=headroom_bytes or 0,
         handle_bytes_max=handle_bytes_max or 0,
-        wait_max_us=0 if wait_max_s is None else max(1, round(wait_max_s * 1e6)),
+        wait_max_us=0 if wait_max is None else max(1, round(wait_max * 1e6)),
         stream_waits=int(stream_waits is not False),
     )
     shim = ctypes.CDLL(os.fspath(shim_path) if shim_path is not None else str(build.shim()))

@@ -9,13 +9,13 @@ use crate::request::Block;
 use stitchpool_driver::Address;
 
 /// Blocks that are held until it goes, unless they are kept.
-pub(crate) struct Holding<'a> {
+pub(crate) struct Grip<'a> {
     engine: &'a Engine,
     /// By heap and first address; a block that is held twice is here twice.
     held: Vec<(u32, u64)>,
 }
 
-impl<'a> Holding<'a> {
+impl<'a> Grip<'a> {
     pub(crate) const fn new(engine: &'a Engine) -> Self {
         Self { engine, held: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl<'a> Holding<'a> {
     }
 }
 
-impl Drop for Holding<'_> {
+impl Drop for Grip<'_> {
     fn drop(&mut self) {
         for &(heap, start) in &self.held {
             if let Some(heap) = self.engine.registry.heap(heap) {

@@ -78,7 +78,7 @@ impl Mapping {
     /// Whether nothing else holds its memory: no other mapping, and no view.
     #[must_use]
     pub fn is_only(&self) -> bool {
-        Arc::strong_count(&self.standing.handle) == 1
+        Arc::strong_count(self.handle()) == 1
     }
 
     /// The device whose memory it is.

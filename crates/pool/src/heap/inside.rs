@@ -104,16 +104,18 @@ impl Inside {
         true
     }
 
-    /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone.
+    /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone. Gives whether
+    /// extents have moved.
     #[inline(always)]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) -> bool {
         let Promise { given, units, found, .. } = self.promise;
         self.promise.spare_units = 0;
-        if given != NOWHERE {
-            self.promise.given = NOWHERE;
-            self.extents.take(found, units);
-            self.live.insert(Block { address: given, units });
+        if given == NOWHERE {
+            return false;
         }
+        self.promise.given = NOWHERE;
+        self.live.insert(Block { address: given, units });
+        self.extents.take(found, units)
     }
 
     /// As [`Inside::give`], at a multiple of `alignment_bytes`.
@@ -146,12 +148,18 @@ impl Inside {
     /// Frees a block that is no promise.
     #[inline(never)]
     fn free_entered(&mut self, address: u64, epoch: u64) -> Freed {
-        self.settle();
         if !self.uses.is_empty() {
             return self.free(address, None);
         }
+        // What takes longest is asked first: the way down the tree, where each step waits for the one before, and
+        // how long the block is. What was promised is done meanwhile; it hardly ever moves an extent.
+        let mut position = self.extents.position_behind(address);
         let Some(units) = self.live.remove(address) else { return Freed::Unknown };
-        self.free_now(address, units, epoch);
+        if self.settle() {
+            position = self.extents.position_behind(address);
+        }
+        self.extents.insert_at(position, Extent { start: address, units });
+        self.log.push(address, units, epoch);
         self.note_free(units)
     }
 
@@ -181,7 +189,6 @@ impl Inside {
         Freed::Pending(units)
     }
 
-    #[inline(always)]
     pub(crate) fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, units, epoch);

@@ -31,12 +31,31 @@ pub(crate) struct Found {
     position: Position,
 }
 
-/// Where an extent stands, or would: of use until extents have moved.
+/// Where an extent stands, or would, by group, leaf and place in it: of use until extents have moved. One number,
+/// so that it stays in a register: the parts of a copy in memory would be waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Position {
-    group: usize,
-    leaf: usize,
-    at: usize,
+pub(crate) struct Position(u64);
+
+impl Position {
+    #[inline(always)]
+    const fn of(group: usize, leaf: usize, at: usize) -> Self {
+        Self(((group << 16) | (leaf << 8) | at) as u64)
+    }
+
+    #[inline(always)]
+    const fn parts(self) -> (usize, usize, usize) {
+        ((self.0 >> 16) as usize, (self.0 >> 8) as usize & 0xFF, self.0 as usize & 0xFF)
+    }
+}
+
+/// What moved when an extent was cut.
+enum Moved {
+    /// No extent.
+    None,
+    /// One went, and those behind it in its leaf moved down by one.
+    Leaf,
+    /// Perhaps all.
+    All,
 }
 
 impl Extents {
@@ -55,7 +74,7 @@ impl Extents {
             [only] => (0, only.find_first(units, alignment)?),
             _ => self.find_among(units, alignment)?,
         };
-        Some(Found { start: fit.start, position: Position { group, leaf: fit.leaf, at: fit.at } })
+        Some(Found { start: fit.start, position: Position::of(group, fit.leaf, fit.at) })
     }
 
     /// The same among several groups.
@@ -72,22 +91,41 @@ impl Extents {
         }
     }
 
-    /// Takes `units` from where they were found. Nothing has changed since. Gives whether other extents have moved.
+    /// Takes `units` from where they were found. Nothing has changed since.
+    pub(crate) fn take(&mut self, found: Found, units: u32) {
+        self.take_beside(found, units, (Position::default(), 0));
+    }
+
+    /// The same, where `position` is the one behind `address`; gives which is afterwards.
     #[inline(always)]
-    pub(crate) fn take(&mut self, found: Found, units: u32) -> bool {
-        let Position { group, leaf, at } = found.position;
+    pub(crate) fn take_beside(&mut self, found: Found, units: u32, (position, address): (Position, u64)) -> Position {
+        let (group, leaf, at) = found.position.parts();
         let (is_only, part) = match self.groups.as_mut_slice() {
             [only] => (true, only),
             several => (false, &mut several[group]),
         };
         if !part.shorten_low(leaf, at, found.start, units) {
-            return self.cut(found.position, found.start, units);
+            return self.cut_beside(found, units, position, address);
         }
         self.free_units -= u64::from(units);
         if !is_only {
             self.firsts[group] = part.first();
         }
-        false
+        position
+    }
+
+    /// The same where an extent goes, or stands from now on.
+    #[inline(never)]
+    fn cut_beside(&mut self, found: Found, units: u32, position: Position, address: u64) -> Position {
+        let (group, leaf, at) = found.position.parts();
+        let behind = position.parts();
+        match self.cut(found.position, found.start, units) {
+            Moved::None => position,
+            Moved::Leaf if (behind.0, behind.1) != (group, leaf) || behind.2 <= at => position,
+            // The first place of a leaf is that behind the last extent of the leaf before.
+            Moved::Leaf if behind.2 > 1 => Position::of(group, leaf, behind.2 - 1),
+            _ => self.position_behind(address),
+        }
     }
 
     /// Adds free bytes, joined with the neighbours they touch. The bytes are not free already.
@@ -107,12 +145,13 @@ impl Extents {
             }
         };
         let (leaf, at) = part.position_behind(address);
-        Position { group, leaf, at }
+        Position::of(group, leaf, at)
     }
 
     /// Adds free bytes whose position is known, joined with the neighbours they touch.
     #[inline(always)]
-    pub(crate) fn insert_at(&mut self, Position { group, leaf, at }: Position, free: Extent) {
+    pub(crate) fn insert_at(&mut self, position: Position, free: Extent) {
+        let (group, leaf, at) = position.parts();
         self.free_units += u64::from(free.units);
         let (is_only, part) = match self.groups.as_mut_slice() {
             [] => return self.insert_new(free),
@@ -220,50 +259,54 @@ impl Extents {
 
     /// The last extent that starts at or before `address`.
     fn at_or_before(&self, address: u64) -> Option<(Position, Extent)> {
-        let behind = self.position_behind(address);
-        let position = Position { at: behind.at.checked_sub(1)?, ..behind };
-        let extent = self.groups[position.group].get(position.leaf, position.at);
+        let (group, leaf, behind) = self.position_behind(address).parts();
+        let at = behind.checked_sub(1)?;
+        let extent = self.groups[group].get(leaf, at);
         // Of an address that is out of its group's reach the position means nothing, if it is below.
-        (extent.start <= address).then_some((position, extent))
+        (extent.start <= address).then_some((Position::of(group, leaf, at), extent))
     }
 
-    /// Takes `[start, start + units)` out of the extent at `position`, which holds it. Gives whether other extents
-    /// have moved.
-    fn cut(&mut self, position: Position, start: u64, units: u32) -> bool {
-        let Position { group, leaf, at } = position;
+    /// Takes `[start, start + units)` out of the extent at `position`, which holds it.
+    fn cut(&mut self, position: Position, start: u64, units: u32) -> Moved {
+        let (group, leaf, at) = position.parts();
         let whole = self.groups[group].get(leaf, at);
         self.free_units -= u64::from(units);
         let low = Extent { start: whole.start, units: units_of(start - whole.start) };
         let high = Extent { start: start + bytes_of(units), units: whole.units - units - low.units };
         if low.units == 0 && high.units == 0 {
-            self.remove(position);
-            return true;
+            return self.remove(position);
         }
         self.groups[group].set(leaf, at, if low.units == 0 { high } else { low });
         self.note(group);
-        let both = low.units > 0 && high.units > 0;
-        if both {
-            self.insert_new(high);
+        if low.units == 0 || high.units == 0 {
+            return Moved::None;
         }
-        both
+        self.insert_new(high);
+        Moved::All
     }
 
-    fn remove(&mut self, Position { group, leaf, at }: Position) {
-        self.groups[group].remove(leaf, at);
-        if self.groups[group].is_empty() && self.groups.len() > 1 {
-            self.groups.remove(group);
-            self.bounds.remove(group);
-            self.firsts.remove(group);
-            return;
+    fn remove(&mut self, position: Position) -> Moved {
+        let (group, leaf, at) = position.parts();
+        let leaves_went = self.groups[group].remove(leaf, at);
+        if self.groups.len() > 1 {
+            if self.groups[group].is_empty() {
+                self.groups.remove(group);
+                self.bounds.remove(group);
+                self.firsts.remove(group);
+                return Moved::All;
+            }
+            self.note(group);
+            if leaves_went && self.merge_with_next(group) {
+                return Moved::All;
+            }
         }
-        self.note(group);
-        self.merge_with_next(group);
+        if leaves_went { Moved::All } else { Moved::Leaf }
     }
 
     /// Adds an extent that touches no other.
     fn insert_new(&mut self, extent: Extent) {
         let position = self.position_behind(extent.start);
-        let Position { group, leaf, .. } = position;
+        let (group, leaf, _) = position.parts();
         match self.groups.get_mut(group) {
             None => return self.insert_group(0, Group::of(extent)),
             Some(part) if part.reaches(extent) => {}
@@ -277,7 +320,7 @@ impl Extents {
             }
         }
         let is_full = self.groups[group].count(leaf) == LEAF;
-        let Position { group, leaf, at } = if is_full { self.make_room(position) } else { position };
+        let (group, leaf, at) = if is_full { self.make_room(position) } else { position }.parts();
         self.groups[group].insert(leaf, at, extent);
         self.note(group);
     }
@@ -305,7 +348,7 @@ impl Extents {
     /// `position` is now.
     #[cold]
     fn make_room(&mut self, position: Position) -> Position {
-        let Position { mut group, mut leaf, at } = position;
+        let (mut group, mut leaf, at) = position.parts();
         if self.groups[group].is_full() {
             let high = self.groups[group].split();
             self.bounds[group] = Turned::LEAST;
@@ -317,21 +360,22 @@ impl Extents {
         }
         self.groups[group].split_leaf(leaf);
         if at > LEAF / 2 {
-            return Position { group, leaf: leaf + 1, at: at - LEAF / 2 };
+            return Position::of(group, leaf + 1, at - LEAF / 2);
         }
-        Position { group, leaf, at }
+        Position::of(group, leaf, at)
     }
 
-    /// Joins two thin neighbours.
-    fn merge_with_next(&mut self, group: usize) {
+    /// Joins two neighbours, if both are thin.
+    fn merge_with_next(&mut self, group: usize) -> bool {
         if self.groups.get(group + 1).is_none_or(|next| !self.groups[group].can_append(next)) {
-            return;
+            return false;
         }
         let next = self.groups.remove(group + 1);
         self.firsts.remove(group + 1);
         self.bounds.remove(group + 1);
         self.groups[group].append(next);
         self.note(group);
+        true
     }
 }
 

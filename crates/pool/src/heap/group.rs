@@ -171,7 +171,11 @@ impl Group {
         let low_units = select_unpredictable(touches_low, extents.length(low), 0);
         let high_units = select_unpredictable(touches_high, extents.length(at), 0);
         let units = low_units + units + high_units;
-        extents.shift(at + usize::from(touches_high), joined + 1);
+        let behind = at + usize::from(touches_high);
+        // Recorded runs repeat themselves, so that this can be guessed there.
+        if behind != joined + 1 {
+            extents.shift(behind, joined + 1);
+        }
         extents.set(joined, start, units);
         self.row.raise_bound(leaf, units);
         if joined == 0 {
@@ -203,16 +207,17 @@ impl Group {
         self.note(leaf);
     }
 
-    /// Takes an extent out. Leaves may go with it, but not the last.
-    pub(crate) fn remove(&mut self, leaf: usize, at: usize) {
+    /// Takes an extent out. Leaves may go with it, but not the last: gives whether one did.
+    pub(crate) fn remove(&mut self, leaf: usize, at: usize) -> bool {
         self.leaves[leaf].remove(at);
-        if self.leaves[leaf].count() == 0 && self.leaves.len() > 1 {
+        let count = self.leaves[leaf].count();
+        if count == 0 && self.leaves.len() > 1 {
             self.leaves.remove(leaf);
             self.row.remove(leaf);
-        } else {
-            self.note(leaf);
-            self.merge_with_next(leaf);
+            return true;
         }
+        self.note(leaf);
+        count < LEAF / 4 && self.merge_with_next(leaf)
     }
 
     /// Takes note of what a leaf has become.
@@ -262,17 +267,18 @@ impl Group {
         self.leaves.insert(leaf + 1, high);
     }
 
-    /// Joins two thin neighbours, so that leaves stay at least a quarter full on average.
+    /// Joins two neighbours, if both are thin.
     #[inline(never)]
-    fn merge_with_next(&mut self, leaf: usize) {
-        let Some(next) = self.leaves.get(leaf + 1) else { return };
+    fn merge_with_next(&mut self, leaf: usize) -> bool {
+        let Some(next) = self.leaves.get(leaf + 1) else { return false };
         if self.leaves[leaf].count() + next.count() > LEAF / 2 {
-            return;
+            return false;
         }
         let mut next = self.leaves.remove(leaf + 1);
         next.move_from(0, &mut self.leaves[leaf]);
         self.row.remove(leaf + 1);
         self.note(leaf);
+        true
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {

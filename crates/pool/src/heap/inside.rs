@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::heap::extent::Extent;
-use crate::heap::extents::{Extents, Found};
+use crate::heap::extents::{Extents, Found, Position};
 use crate::heap::free_log::FreeLog;
 use crate::heap::holds::{self, Holds};
 use crate::heap::live::{Block, LiveTable};
@@ -104,18 +104,23 @@ impl Inside {
         true
     }
 
-    /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone. Gives whether
-    /// extents have moved.
+    /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone.
     #[inline(always)]
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn settle(&mut self) {
+        self.settle_beside(Position::default(), 0);
+    }
+
+    /// The same, where `position` is the one behind `address` in the free bytes; gives which is afterwards.
+    #[inline(always)]
+    fn settle_beside(&mut self, position: Position, address: u64) -> Position {
         let Promise { given, units, found, .. } = self.promise;
         self.promise.spare_units = 0;
         if given == NOWHERE {
-            return false;
+            return position;
         }
         self.promise.given = NOWHERE;
         self.live.insert(Block { address: given, units });
-        self.extents.take(found, units)
+        self.extents.take_beside(found, units, (position, address))
     }
 
     /// As [`Inside::give`], at a multiple of `alignment_bytes`.
@@ -152,12 +157,10 @@ impl Inside {
             return self.free(address, None);
         }
         // What takes longest is asked first: the way down the tree, where each step waits for the one before, and
-        // how long the block is. What was promised is done meanwhile; it hardly ever moves an extent.
-        let mut position = self.extents.position_behind(address);
+        // how long the block is. What was promised is done meanwhile.
+        let position = self.extents.position_behind(address);
         let Some(units) = self.live.remove(address) else { return Freed::Unknown };
-        if self.settle() {
-            position = self.extents.position_behind(address);
-        }
+        let position = self.settle_beside(position, address);
         self.extents.insert_at(position, Extent { start: address, units });
         self.log.push(address, units, epoch);
         self.note_free(units)

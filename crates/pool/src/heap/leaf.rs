@@ -90,9 +90,10 @@ impl Leaf {
 
     /// Moves the extents from `at` on to the end of another leaf, which has room for them.
     pub(crate) fn move_from(&mut self, at: usize, to: &mut Self) {
-        for at in at..self.count {
-            to.insert(to.count, self.start(at), self.length(at));
-        }
+        let behind = to.count..to.count + (self.count - at);
+        to.starts[behind.clone()].copy_from_slice(&self.starts[at..self.count]);
+        to.lengths[behind.clone()].copy_from_slice(&self.lengths[at..self.count]);
+        to.count = behind.end;
         self.starts[at..].fill(Turned::MOST);
         self.lengths[at..].fill(Turned::LEAST);
         self.count = at;

@@ -10,7 +10,6 @@ pub(crate) mod inside;
 #[allow(unsafe_code)]
 pub(crate) mod latch;
 pub(crate) mod later;
-pub(crate) mod leaf;
 pub(crate) mod live;
 pub(crate) mod pending;
 pub(crate) mod row;

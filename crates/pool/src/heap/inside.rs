@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::heap::extent::Extent;
-use crate::heap::extents::{Extents, Found, Position};
+use crate::heap::extents::{Extents, Found};
 use crate::heap::free_log::FreeLog;
 use crate::heap::holds::{self, Holds};
 use crate::heap::live::{Block, LiveTable};
@@ -107,20 +107,13 @@ impl Inside {
     /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone.
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        self.settle_beside(Position::default(), 0);
-    }
-
-    /// The same, where `position` is the one behind `address` in the free bytes; gives which is afterwards.
-    #[inline(always)]
-    fn settle_beside(&mut self, position: Position, address: u64) -> Position {
         let Promise { given, units, found, .. } = self.promise;
         self.promise.spare_units = 0;
-        if given == NOWHERE {
-            return position;
+        if given != NOWHERE {
+            self.promise.given = NOWHERE;
+            self.extents.take(found, units);
+            self.live.insert(Block { address: given, units });
         }
-        self.promise.given = NOWHERE;
-        self.live.insert(Block { address: given, units });
-        self.extents.take_beside(found, units, (position, address))
     }
 
     /// As [`Inside::give`], at a multiple of `alignment_bytes`.
@@ -153,16 +146,12 @@ impl Inside {
     /// Frees a block that is no promise.
     #[inline(never)]
     fn free_entered(&mut self, address: u64, epoch: u64) -> Freed {
+        self.settle();
         if !self.uses.is_empty() {
             return self.free(address, None);
         }
-        // What takes longest is asked first: the way down the tree, where each step waits for the one before, and
-        // how long the block is. What was promised is done meanwhile.
-        let position = self.extents.position_behind(address);
         let Some(units) = self.live.remove(address) else { return Freed::Unknown };
-        let position = self.settle_beside(position, address);
-        self.extents.insert_at(position, Extent { start: address, units });
-        self.log.push(address, units, epoch);
+        self.free_now(address, units, epoch);
         self.note_free(units)
     }
 
@@ -192,6 +181,7 @@ impl Inside {
         Freed::Pending(units)
     }
 
+    #[inline(always)]
     pub(crate) fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
         self.log.push(start, units, epoch);

@@ -1,111 +1,118 @@
-//! A row: where each leaf of a group starts and how long its longest extent is, in arrays of fixed size that are
-//! scanned whole. It knows no extent and no address.
+//! A row: a few lengths with their addresses, in address order, in arrays of fixed size that are
+//! scanned whole. It knows no extent and no heap.
 
-use crate::heap::scan::{Turned, above, largest, raise};
+use crate::heap::scan::{Length, at_least, largest, rank};
+use crate::unit::bytes_of;
 
-/// At most [`GROUP`] leaves, in address order. Places are in units from the group's base.
+/// At most `N` entries; `N` is a power of two, at most 64.
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Row {
-    /// Where the first extent of each leaf starts; behind the leaves the highest number.
-    starts: [Turned; GROUP],
-    /// How long the longest extent of each leaf is; behind the leaves 0, which no search wants.
-    bounds: [Turned; GROUP],
+pub(crate) struct Row<const N: usize> {
     count: usize,
+    /// Of the entries; behind them 0, which no search wants.
+    lengths: [Length; N],
+    /// Rising; behind the entries the highest address, which no search reaches.
+    starts: [u64; N],
 }
 
-/// So many leaves a group has at most.
-pub(crate) const GROUP: usize = 64;
+impl<const N: usize> Row<N> {
+    pub(crate) const EMPTY: Self = Self { count: 0, lengths: [Length::NOTHING; N], starts: [u64::MAX; N] };
 
-impl Row {
-    pub(crate) const EMPTY: Self = Self { count: 0, starts: [Turned::MOST; GROUP], bounds: [Turned::LEAST; GROUP] };
-
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    #[inline(always)]
-    pub(crate) const fn start(&self, leaf: usize) -> u32 {
-        self.starts[leaf % GROUP].units()
+    #[inline]
+    pub(crate) const fn start(&self, at: usize) -> u64 {
+        self.starts[at % N]
     }
 
-    #[inline(always)]
-    pub(crate) const fn bound(&self, leaf: usize) -> u32 {
-        self.bounds[leaf % GROUP].units()
+    #[inline]
+    pub(crate) const fn length(&self, at: usize) -> u32 {
+        self.lengths[at % N].units()
     }
 
-    /// The last leaf that starts at or before `place`, or the first of all.
-    #[inline(always)]
-    pub(crate) fn leaf_of(&self, place: u32) -> usize {
-        // The bit behind the last leaf's; of a full row there is none, and all 64 are counted.
-        let end = 2_u64 << (self.count.wrapping_sub(1) % GROUP);
-        let behind = above(&self.starts, self.count, place) | end;
-        (behind.trailing_zeros() as usize).saturating_sub(1)
+    /// Where the entry ends, its length in units.
+    #[inline]
+    pub(crate) const fn end(&self, at: usize) -> u64 {
+        self.start(at) + bytes_of(self.length(at))
     }
 
-    /// Bit `i` is set iff an extent of leaf `i` is at least `wanted` long.
-    #[inline(always)]
+    /// How many entries start at or before `address`.
+    #[inline]
+    pub(crate) fn rank(&self, address: u64) -> usize {
+        rank(&self.starts, self.count, address)
+    }
+
+    /// Bit `i` is set iff entry `i` is at least `wanted` long.
+    #[inline]
     pub(crate) fn at_least(&self, wanted: u32) -> u64 {
-        above(&self.bounds, self.count, wanted - 1)
+        at_least(&self.lengths, self.count, wanted)
     }
 
-    /// The longest extent's length.
-    pub(crate) fn longest(&self) -> u32 {
-        largest(&self.bounds)
+    pub(crate) fn largest(&self) -> u32 {
+        largest(&self.lengths).units()
     }
 
+    #[inline]
+    pub(crate) const fn set(&mut self, at: usize, start: u64, length: u32) {
+        self.set_start(at, start);
+        self.set_length(at, length);
+    }
+
+    #[inline]
+    pub(crate) const fn set_start(&mut self, at: usize, start: u64) {
+        self.starts[at % N] = start;
+    }
+
+    #[inline]
+    pub(crate) const fn set_length(&mut self, at: usize, length: u32) {
+        self.lengths[at % N] = Length::of(length);
+    }
+
+    /// The length of the entry becomes at least this.
     #[inline(always)]
-    pub(crate) const fn set_start(&mut self, leaf: usize, start: u32) {
-        self.starts[leaf % GROUP] = Turned::of(start);
+    pub(crate) fn raise_length(&mut self, at: usize, length: u32) {
+        self.lengths[at % N] = self.lengths[at % N].max(Length::of(length));
     }
 
-    #[inline(always)]
-    pub(crate) const fn set_bound(&mut self, leaf: usize, units: u32) {
-        self.bounds[leaf % GROUP] = Turned::of(units);
-    }
-
-    /// An extent of the leaf has become so long.
-    #[inline(always)]
-    pub(crate) fn raise_bound(&mut self, leaf: usize, units: u32) {
-        raise(&mut self.bounds, leaf, units);
-    }
-
-    /// Puts a leaf before leaf `at`. There is room.
-    pub(crate) fn insert(&mut self, at: usize, start: u32, bound: u32) {
+    /// Puts an entry before entry `at`. There is room.
+    #[inline]
+    pub(crate) fn insert(&mut self, at: usize, start: u64, length: u32) {
+        self.lengths.copy_within(at..self.count, at + 1);
         self.starts.copy_within(at..self.count, at + 1);
-        self.bounds.copy_within(at..self.count, at + 1);
         self.count += 1;
         self.set_start(at, start);
-        self.set_bound(at, bound);
+        self.set_length(at, length);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, at: usize) {
+        self.lengths.copy_within(at + 1..self.count, at);
         self.starts.copy_within(at + 1..self.count, at);
-        self.bounds.copy_within(at + 1..self.count, at);
         self.count -= 1;
-        self.set_start(self.count, u32::MAX);
-        self.set_bound(self.count, 0);
+        self.set_start(self.count, u64::MAX);
+        self.set_length(self.count, 0);
     }
 
-    /// Moves the leaves from `at` on to the end of another row, which has room for them.
+    /// Moves the entries from `at` on to the end of another row, which has room for them.
     pub(crate) fn move_from(&mut self, at: usize, to: &mut Self) {
-        for leaf in at..self.count {
-            to.insert(to.count, self.start(leaf), self.bound(leaf));
+        for index in at..self.count {
+            to.insert(to.count, self.starts[index], self.lengths[index].units());
         }
-        self.starts[at..].fill(Turned::MOST);
-        self.bounds[at..].fill(Turned::LEAST);
+        self.lengths[at..].fill(Length::NOTHING);
+        self.starts[at..].fill(u64::MAX);
         self.count = at;
     }
 
-    /// Checks the invariants at the fields that need no leaf.
+    /// Checks the invariants at the fields.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (starts, behind) = self.starts.split_at(self.count);
-        let rises = starts.is_sorted_by(|low, high| low < high);
-        let clear = behind.iter().all(|&start| start == Turned::MOST);
-        if rises && clear && self.bounds[self.count..].iter().all(|&bound| bound == Turned::LEAST) {
+        let rises = starts.windows(2).all(|pair| pair[0] < pair[1]);
+        let clear = behind.iter().all(|&start| start == u64::MAX);
+        if rises && clear && self.lengths[self.count..].iter().all(|&length| length == Length::NOTHING) {
             return Ok(());
         }
-        Err(format!("a row of {} does not rise, or is not clear behind its leaves: {starts:?}", self.count))
+        Err(format!("a row of {} does not rise, or is not clear behind its entries: {starts:x?}", self.count))
     }
 }

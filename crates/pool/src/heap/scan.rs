@@ -1,13 +1,12 @@
-//! Scans over rows of numbers: the only loops of the hit path. They know nothing of extents. None leaves
-//! early, so that the processor has no branch to guess wrongly.
+//! Scans over rows of lengths and addresses: the only loops of the hit path. They know nothing of
+//! extents. None leaves early, so that the processor has no branch to guess wrongly.
 
-/// So many units, kept so that the processor's signed comparison orders them.
+/// A length in units, kept so that the processor's signed comparison orders it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Turned(i32);
+pub(crate) struct Length(i32);
 
-impl Turned {
-    pub(crate) const LEAST: Self = Self::of(0);
-    pub(crate) const MOST: Self = Self::of(u32::MAX);
+impl Length {
+    pub(crate) const NOTHING: Self = Self::of(0);
 
     #[inline(always)]
     pub(crate) const fn of(units: u32) -> Self {
@@ -20,18 +19,18 @@ impl Turned {
     }
 }
 
-/// Bit `i` is set iff number `i` is above `limit`, of the first `count` numbers and a few behind them. There are a
-/// multiple of 16 of them, at most 64.
+/// Bit `i` is set iff length `i` is at least `wanted`, which is not 0. There are a multiple of 16 of them,
+/// at most 64, and none from `count` on is.
 #[inline(always)]
-pub(crate) fn above<const N: usize>(numbers: &[Turned; N], count: usize, limit: u32) -> u64 {
-    let parts = numbers.as_chunks::<16>().0;
-    let mut mask = u64::from(part_above(&parts[0], limit));
+pub(crate) fn at_least<const N: usize>(lengths: &[Length; N], count: usize, wanted: u32) -> u64 {
+    let parts = lengths.as_chunks::<16>().0;
+    let mut mask = u64::from(part_at_least(&parts[0], wanted));
     // Most rows are short, and a row that is stays so for long.
     for (index, part) in parts.iter().enumerate().skip(1) {
         if index * 16 >= count {
             break;
         }
-        mask |= u64::from(part_above(part, limit)) << (index * 16);
+        mask |= u64::from(part_at_least(part, wanted)) << (index * 16);
     }
     mask
 }
@@ -61,77 +60,60 @@ pub(crate) fn plain_equal(numbers: &[u32; 8], wanted: u32) -> u32 {
     (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted) << index)
 }
 
-/// Index of the first number that is at least `wanted`, which is not 0.
+/// Index of the first length that is at least `wanted`, which is not 0.
 #[inline]
-pub(crate) fn first_at_least(numbers: &[Turned], wanted: u32) -> Option<usize> {
-    let (parts, rest) = numbers.as_chunks::<16>();
+pub(crate) fn first_at_least(lengths: &[Length], wanted: u32) -> Option<usize> {
+    let (parts, rest) = lengths.as_chunks::<16>();
     for (index, part) in parts.iter().enumerate() {
-        let mask = part_above(part, wanted - 1);
+        let mask = part_at_least(part, wanted);
         if mask != 0 {
             return Some(index * 16 + mask.trailing_zeros() as usize);
         }
     }
-    rest.iter().position(|&number| number >= Turned::of(wanted)).map(|offset| parts.len() * 16 + offset)
+    rest.iter().position(|&length| length >= Length::of(wanted)).map(|offset| parts.len() * 16 + offset)
 }
 
-/// The largest number, 0 of none.
-#[inline]
-pub(crate) fn largest(numbers: &[Turned]) -> u32 {
-    numbers.iter().copied().fold(Turned::LEAST, Turned::max).units()
-}
-
-/// Number `at` becomes `units`, if it is less. It is read and written together with its neighbours, as the
-/// scan that follows reads it: the processor hands it over from its write only whole.
-#[cfg(target_arch = "x86_64")]
+/// How many of these rising addresses are at most `address`. There are a multiple of eight of them, and
+/// none from `count` on is.
 #[inline(always)]
-pub(crate) fn raise<const N: usize>(numbers: &mut [Turned; N], at: usize, units: u32) {
-    use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_andnot_si128, _mm_cmpgt_epi32, _mm_loadu_si128, _mm_or_si128, _mm_set1_epi32,
-        _mm_storeu_si128,
-    };
-    static PLACES: [[i32; 4]; 4] = [[-1, 0, 0, 0], [0, -1, 0, 0], [0, 0, -1, 0], [0, 0, 0, -1]];
-    let quad = &mut numbers.as_chunks_mut::<4>().0[at % N / 4];
-    // SAFETY: every x86-64 has SSE2, and `quad` and each of `PLACES` hold 16 bytes.
-    unsafe {
-        let quad = std::ptr::from_mut(quad).cast::<__m128i>();
-        let place = _mm_loadu_si128(PLACES[at % 4].as_ptr().cast());
-        let (old, new) = (_mm_loadu_si128(quad), _mm_set1_epi32(Turned::of(units).0));
-        let raised = _mm_and_si128(place, _mm_cmpgt_epi32(new, old));
-        _mm_storeu_si128(quad, _mm_or_si128(_mm_andnot_si128(raised, old), _mm_and_si128(raised, new)));
-    }
+pub(crate) fn rank<const N: usize>(rising: &[u64; N], count: usize, address: u64) -> usize {
+    // Two short counts instead of a bisection: its steps would wait for each other.
+    let eights = rising.as_chunks::<8>().0;
+    let Some((last, passed)) = eights.split_last() else { return 0 };
+    let eight = if count <= 8 { 0 } else { passed.iter().map(|eight| usize::from(eight[7] <= address)).sum() };
+    let eight_of = passed.get(eight).unwrap_or(last);
+    eight * 8 + eight_of.iter().map(|&at| usize::from(at <= address)).sum::<usize>()
 }
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use plain_raise as raise;
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
+/// The largest length, 0 of none.
 #[inline]
-pub(crate) fn plain_raise<const N: usize>(numbers: &mut [Turned; N], at: usize, units: u32) {
-    numbers[at % N] = numbers[at % N].max(Turned::of(units));
+pub(crate) fn largest(lengths: &[Length]) -> Length {
+    lengths.iter().copied().fold(Length::NOTHING, Length::max)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn part_above(numbers: &[Turned; 16], limit: u32) -> u16 {
+fn part_at_least(lengths: &[Length; 16], wanted: u32) -> u16 {
     use std::arch::x86_64::{
         __m128i, _mm_cmpgt_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
     };
-    let quarters = numbers.as_ptr().cast::<__m128i>();
-    // SAFETY: every x86-64 has SSE2, and `numbers` holds four quarters of 16 bytes.
+    let quarters = lengths.as_ptr().cast::<__m128i>();
+    // SAFETY: every x86-64 has SSE2, and `lengths` holds four quarters of 16 bytes.
     unsafe {
-        let limit = _mm_set1_epi32(Turned::of(limit).0);
-        let above = |quarter| _mm_cmpgt_epi32(_mm_loadu_si128(quarters.add(quarter)), limit);
-        let low = _mm_packs_epi32(above(0), above(1));
-        let high = _mm_packs_epi32(above(2), above(3));
+        let below = _mm_set1_epi32(Length::of(wanted - 1).0);
+        let long = |quarter| _mm_cmpgt_epi32(_mm_loadu_si128(quarters.add(quarter)), below);
+        let low = _mm_packs_epi32(long(0), long(1));
+        let high = _mm_packs_epi32(long(2), long(3));
         _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u16
     }
 }
 #[cfg(not(target_arch = "x86_64"))]
-use plain_part_above as part_above;
+use plain_part_at_least as part_at_least;
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline]
-fn plain_part_above(numbers: &[Turned; 16], limit: u32) -> u16 {
-    (0..16).fold(0, |mask, index| mask | u16::from(numbers[index].units() > limit) << index)
+fn plain_part_at_least(lengths: &[Length; 16], wanted: u32) -> u16 {
+    (0..16).fold(0, |mask, index| mask | u16::from(lengths[index].units() >= wanted) << index)
 }
 
 #[cfg(test)]
@@ -140,32 +122,35 @@ mod tests {
     use proptest::prelude::*;
 
     fn row() -> impl Strategy<Value = [u32; 64]> {
-        let number = prop_oneof![0_u32..50, Just(0), u32::MAX - 3..=u32::MAX, (1 << 31) - 3..(1 << 31) + 3_u32];
-        prop::collection::vec(number, 64).prop_map(|row| std::array::from_fn(|index| row[index]))
+        let length = prop_oneof![0_u32..50, Just(0), u32::MAX - 3..=u32::MAX, (1 << 31) - 3..(1 << 31) + 3_u32];
+        prop::collection::vec(length, 64).prop_map(|row| std::array::from_fn(|index| row[index]))
     }
 
     proptest! {
         #[test]
         fn scans_agree_with_the_plain_search(row in row(), count in 0_usize..64, other in row()) {
-            let limit = other[count];
-            let numbers = row.map(Turned::of);
-            let mask = above(&numbers, count, limit);
-            for (index, &number) in row.iter().enumerate().take(count.max(1).next_multiple_of(16)) {
-                prop_assert_eq!(mask >> index & 1 == 1, number > limit);
+            let wanted = other[count].max(1);
+            let lengths = row.map(Length::of);
+            let mut short = lengths;
+            short[count..].fill(Length::NOTHING);
+            let mask = at_least(&short, count, wanted);
+            for (index, &length) in short.iter().enumerate() {
+                prop_assert_eq!(mask >> index & 1 == 1, length.units() >= wanted);
             }
-            for part in numbers.as_chunks::<16>().0 {
-                prop_assert_eq!(part_above(part, limit), plain_part_above(part, limit));
+            for part in lengths.as_chunks::<16>().0 {
+                prop_assert_eq!(part_at_least(part, wanted), plain_part_at_least(part, wanted));
             }
             for part in row.as_chunks::<8>().0 {
                 prop_assert_eq!(equal(part, row[count]), plain_equal(part, row[count]));
             }
-            let (some, wanted) = (&row[..count], limit.max(1));
-            prop_assert_eq!(first_at_least(&numbers[..count], wanted), some.iter().position(|&number| number >= wanted));
-            prop_assert_eq!(largest(&numbers[..count]), some.iter().copied().max().unwrap_or(0));
-            let (mut raised, mut plainly) = (numbers, numbers);
-            raise(&mut raised, count, limit);
-            plain_raise(&mut plainly, count, limit);
-            prop_assert_eq!(raised, plainly);
+            let some = &row[..count];
+            prop_assert_eq!(first_at_least(&lengths[..count], wanted), some.iter().position(|&length| length >= wanted));
+            prop_assert_eq!(largest(&lengths[..count]).units(), some.iter().copied().max().unwrap_or(0));
+            let mut rising = row.map(u64::from);
+            rising.sort_unstable();
+            rising[count..].fill(u64::MAX);
+            let address = u64::from(wanted);
+            prop_assert_eq!(rank(&rising, count, address), rising.iter().filter(|&&at| at <= address).count());
         }
     }
 }

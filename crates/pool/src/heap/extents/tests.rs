@@ -130,52 +130,6 @@ proptest! {
     }
 }
 
-proptest! {
-    /// A group's places have 32 bits, so extents far from each other need groups of their own.
-    #[test]
-    fn extents_terabytes_apart_agree_with_an_ordered_map(ops in prop::collection::vec((any::<bool>(), any::<u16>()), 200)) {
-        // Half a tebibyte each. Three touch each other, and then comes a gap.
-        const UNITS: u32 = 1 << 30;
-        let (mut extents, mut runs) = (Extents::default(), Runs::default());
-        let mut live: Vec<(u64, u32)> =
-            (0..40).filter(|island| island % 4 != 3).map(|island| (island * bytes_of(UNITS), UNITS)).collect();
-        for (free, pick) in ops {
-            if free && !live.is_empty() {
-                let (start, units) = live.swap_remove(usize::from(pick) % live.len());
-                extents.insert(start, units);
-                runs.insert(start, units);
-            } else {
-                let units = (u32::from(pick) % 13 + 1) << 28;
-                let expected = runs.take_first(units);
-                prop_assert_eq!(extents.take_first(units, UNIT_BYTES), expected);
-                live.extend(expected.map(|start| (start, units)));
-            }
-            prop_assert_eq!(extents.check(), Ok(()));
-            let all: Vec<_> = extents.iter().map(|extent| (extent.start, extent.units)).collect();
-            prop_assert_eq!(all, runs.0.iter().map(|(&start, &units)| (start, units)).collect::<Vec<_>>());
-            for island in 0..40 {
-                let address = island * bytes_of(UNITS) + 8;
-                let before = runs.0.range(..=address).next_back().map(|(&start, &units)| Extent { start, units });
-                prop_assert_eq!(extents.holding(address), before.filter(|extent| address < extent.end()));
-            }
-        }
-    }
-}
-
-#[test]
-fn the_longest_extent_there_can_be_is_kept() {
-    let mut extents = Extents::default();
-    extents.insert(1 << 45, u32::MAX);
-    assert_eq!(extents.check(), Ok(()));
-    assert_eq!(extents.take_first(1, UNIT_BYTES), Some(1 << 45));
-    extents.insert(1 << 45, 1);
-    assert_eq!(extents.take_first(u32::MAX, UNIT_BYTES), Some(1 << 45));
-    assert_eq!(extents.iter().next(), None);
-    extents.insert(0, 1);
-    assert_eq!(extents.starting_at(0), Some(Extent { start: 0, units: 1 }));
-    assert_eq!(extents.check(), Ok(()));
-}
-
 #[test]
 fn many_holes_are_found_through_the_bounds() {
     let mut extents = Extents::default();

@@ -70,7 +70,7 @@ fn play<const ACQUIRES: bool, const RELEASES: bool>() {
         };
         let other = loom::thread::spawn(additions());
         let own = additions()();
-        let all = own + other.join().unwrap();
+        let all = own + other.join().expect("it only adds");
         assert_eq!(shared.1.load(Ordering::Relaxed), all, "an addition is lost");
     });
 }

@@ -15,16 +15,47 @@ const PAUSES_MAX_LOG2: u32 = 9;
 /// Whoever holds it for so long is not at a hit.
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// True while somebody has the lock.
+/// The lock, on a word that is true while somebody has it.
 #[derive(Debug)]
-pub(crate) struct RawLatch(AtomicBool);
+pub(crate) struct RawLatch<W = AtomicBool>(W);
 
 /// Something behind a latch.
 pub(crate) type Latch<T> = lock_api::Mutex<RawLatch, T>;
 /// Proof that the latch is taken.
 pub(crate) type LatchGuard<'a, T> = lock_api::MutexGuard<'a, RawLatch, T>;
 
-// SAFETY: of all exchanges between two stores of `unlock` only the first finds false, and it sees all that was
+/// What a latch is made of: the processor's word or, in tests, a model that plays every order of events.
+pub(crate) trait Word {
+    fn swap(&self, value: bool, order: Ordering) -> bool;
+    fn store(&self, value: bool, order: Ordering);
+}
+
+impl Word for AtomicBool {
+    #[inline(always)]
+    fn swap(&self, value: bool, order: Ordering) -> bool {
+        self.swap(value, order)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: bool, order: Ordering) {
+        self.store(value, order);
+    }
+}
+
+impl<W: Word> RawLatch<W> {
+    /// Whether it was free, and so is the caller's now.
+    #[inline(always)]
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn let_go(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+// SAFETY: of all exchanges between two stores of `let_go` only the first finds false, and it sees all that was
 // written before the store.
 unsafe impl RawMutex for RawLatch {
     const INIT: Self = Self(AtomicBool::new(false));
@@ -37,12 +68,12 @@ unsafe impl RawMutex for RawLatch {
 
     #[inline(always)]
     fn try_lock(&self) -> Option<GuardNoSend> {
-        (!self.0.swap(true, Ordering::Acquire)).then(GuardNoSend::new)
+        self.take().then(GuardNoSend::new)
     }
 
     #[inline(always)]
     unsafe fn unlock(&self, _guard: GuardNoSend) {
-        self.0.store(false, Ordering::Release);
+        self.let_go();
     }
 
     #[inline(always)]
@@ -75,39 +106,4 @@ impl RawLatch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_thread_at_a_time_is_inside() {
-        const ROUNDS: u64 = 20_000;
-        let latch = Latch::new((0_u64, 0_u64));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..ROUNDS {
-                        let mut both = latch.lock();
-                        assert_eq!(both.0, both.1);
-                        both.0 += 1;
-                        std::hint::black_box(&mut *both);
-                        both.1 += 1;
-                    }
-                });
-            }
-        });
-        assert_eq!(*latch.lock(), (4 * ROUNDS, 4 * ROUNDS));
-    }
-
-    #[test]
-    fn a_thread_that_sleeps_comes_in_when_the_lock_is_let_go() {
-        let latch = Latch::new(0);
-        let held = latch.lock();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| *latch.lock() += 1);
-            std::thread::sleep(Duration::from_millis(20));
-            assert!(!other.is_finished());
-            drop(held);
-        });
-        assert_eq!(*latch.lock(), 1);
-    }
-}
+mod tests;

@@ -20,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python" / "tests")]
 
+import determinism  # noqa: E402
 import torch  # noqa: E402
 import torch.utils.checkpoint  # noqa: E402, F401
 from backend_source import backend  # noqa: E402
@@ -27,12 +28,7 @@ from backend_source import backend  # noqa: E402
 
 def settle(request):
     """What the run allocates with; a function that gives the pool's own figures."""
-    torch.manual_seed(0)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
-    # Their backward passes add up in any order, and a mere warning does not keep them away.
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cuda.enable_cudnn_sdp(False)
+    determinism.demand()
     pool_stats = dict
     if request["allocator"] == "stitchpool":
         backend().install(os.environ.get("STITCHPOOL_LIBRARY"))

@@ -16,6 +16,7 @@ ALLOCATOR = os.environ.get("ALLOCATOR", "native")
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python" / "tests")]
 
+import determinism  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from llama import Layer, Llama, adam, heavy_tailed  # noqa: E402
@@ -75,18 +76,13 @@ def settle(kind):
         pool_stats = backend().pool_stats
     device = torch.device("cuda", RANK)
     torch.cuda.set_device(device)
-    # Their backward passes add up in any order, and a mere warning does not keep them away.
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cuda.enable_cudnn_sdp(False)
     return device, pool_stats, torch.cuda.synchronize
 
 
 def main():
     variant, steps, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     device, pool_stats, synchronize = settle(kind)
-    torch.manual_seed(0)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    determinism.demand()
     dist.init_process_group("nccl" if kind == "cuda" else "gloo", device_id=device if kind == "cuda" else None)
     size = SIZES[kind]
     model, optimizer, loss_of = VARIANTS[variant](device, size)

@@ -53,7 +53,7 @@ pub(crate) struct Mapper {
     pub(crate) order: Order,
     /// Streams that are registered and not retired, by serial.
     pub(crate) clocks: BTreeMap<u32, Arc<Clock>>,
-    /// A device is in it iff a stream was ever registered on it.
+    /// A device is in it iff a stream was ever registered on it, or refused for another reason than its rights.
     pub(crate) at_work: BTreeSet<DeviceId>,
     pub(crate) arenas: Arenas,
     /// Where exclusive blocks of an arena are put out to while memory is short; of the others they are not.

@@ -33,11 +33,11 @@ impl Engine {
             if after == tenant.grants {
                 continue;
             }
-            let wanted = |mapper: &Mapper, at: Address| {
+            let is_given = |at: Address| {
                 let chain = mapper.chain_holding(at.0);
                 chain.is_some_and(|chain| chain.grants_at(at, &after).contains(&grants[0]))
             };
-            runs.extend(mapper.runs(&spans_in(mapper, heap), &grants, |at| wanted(mapper, at)));
+            runs.extend(mapper.runs(&spans_in(mapper, heap), &grants, is_given));
             given.push((heap, after));
         }
         mapper.open_runs(&runs, &grants)?;

@@ -4,19 +4,24 @@ run begins as a fresh process does, and need not import anything.
 
     one.py      # reads requests from its input, one JSON object a line, until that ends
 
-A request has `workload`, `allocator`, `cap_bytes` (0: none) and `socket`, where the run is led from: it says
-which process it is and when it is ready, makes a step whenever it is told to, and its figures at the end.
+A request has `workload`, `allocator`, `cap_bytes` (0: none), `snapshot` (the file that torch's record of all
+allocations goes to; empty: none is kept) and `socket`, where the run is led from: it says which process it is and
+when it is ready, makes a step whenever it is told to, and its figures at the end.
 """
 
+import gzip
 import importlib
 import json
 import os
+import pickle
 import socket
 import sys
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+# More than any of these runs makes in the steps that are worth recording.
+EVENTS_MAX = 4_000_000
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python" / "tests")]
 
@@ -60,6 +65,8 @@ def figures(pool):
 
 def run(request, lead):
     pool_stats = settle(request)
+    if request["snapshot"]:
+        torch.cuda.memory._record_memory_history(context=None, max_entries=EVENTS_MAX)
     draw, step = importlib.import_module(f"workloads.{request['workload']}").prepare()
     torch.cuda.synchronize()
     tell(lead, {"ready": True})
@@ -74,6 +81,9 @@ def run(request, lead):
         del data
         torch.cuda.synchronize()
         tell(lead, {"ms": 1000 * (time.perf_counter() - begun), "value": float(value)})
+    if request["snapshot"]:
+        with gzip.open(request["snapshot"], "wb") as file:
+            pickle.dump(torch.cuda.memory._snapshot(), file)
     tell(lead, figures(pool_stats()))
 
 

@@ -48,10 +48,11 @@ class Stable:
         self.listener.close()
         self.log.close()
 
-    def start(self, workload, allocator, cap_bytes):
+    def start(self, workload, allocator, cap_bytes, snapshot):
         """A new run's socket."""
         server = self.servers[CONF.get(allocator, "")]
-        request = {"workload": workload, "allocator": allocator, "cap_bytes": cap_bytes, "socket": self.address}
+        request = {"workload": workload, "allocator": allocator, "cap_bytes": cap_bytes, "snapshot": snapshot,
+                   "socket": self.address}
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         line, _ = self.listener.accept()
@@ -114,10 +115,10 @@ class Run:
 class Race:
     """One round of a workload: a run under each allocator."""
 
-    def __init__(self, stable, workload, allocators, cap_bytes):
+    def __init__(self, stable, workload, allocators, cap_bytes=0, snapshot=""):
         self.runs = {}
         for allocator in allocators:
-            self.runs[allocator] = Run(stable.start(workload, allocator, cap_bytes))
+            self.runs[allocator] = Run(stable.start(workload, allocator, cap_bytes, snapshot))
         for run in self.runs.values():
             run.hear()
         self.steps = 0

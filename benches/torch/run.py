@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real runs of small models under four allocators, step by step in turn; prints one table and the verdicts.
 
-    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [WORKLOAD...]
+    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--record STEPS] [WORKLOAD...]
 
 The first argument is as for tests/gpu/torch.sh. Everything goes to torch-runs.json in $OUT, or beside here.
 
@@ -10,6 +10,9 @@ its model on the GPU, and take turns: all make step 1, then all step 2, in anoth
 changes on the machine meanwhile meets all of them alike. A ratio is that of the same step in two runs of a round;
 its bound is what 95 % of 2,000 bootstrap draws of the median do not pass. Expandable segments and cudaMallocAsync
 take part in the first round only.
+
+With --record each run is made once more under native, by so many steps and not in any ratio, and its allocations
+go to WORKLOAD.pickle.gz beside the figures: `stitchpool replay` and `report` read them where there is no GPU.
 """
 
 import argparse
@@ -131,13 +134,22 @@ def capped(stable, live_bytes):
     return f"{words}: {'passes' if good else 'MISSES'}", good
 
 
+def record(stable, workloads, steps, folder):
+    """Snapshots of native runs; what went wrong with those that failed."""
+    ends = {one: Race(stable, one, [THEIRS], snapshot=str(folder / f"{one}.pickle.gz")).finish(steps)[THEIRS]
+            for one in workloads}
+    return [f"{one} was not recorded: {end['failed']}" for one, end in ends.items() if "failed" in end]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", type=lambda text: Path(text).resolve())
     parser.add_argument("workloads", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=540, help="seconds that all of it may take")
+    parser.add_argument("--record", type=int, default=0, metavar="STEPS")
     wanted = parser.parse_intermixed_args()
+    folder = Path(os.environ.get("OUT") or HERE)
     workloads = wanted.workloads or WORKLOADS
     begun = time.monotonic()
     results = {workload: [] for workload in workloads}
@@ -149,7 +161,7 @@ def main():
             for workload in workloads:
                 if time.monotonic() - begun > 0.93 * wanted.budget:
                     continue
-                race = Race(stable, workload, [THEIRS, OURS, *(OTHERS if number == 0 else ())], 0)
+                race = Race(stable, workload, [THEIRS, OURS, *(OTHERS if number == 0 else ())])
                 steps = stable.steps.get(workload)
                 results[workload].append(race.finish(steps, LEAST_STEPS, share_s))
                 stable.steps[workload] = race.steps
@@ -158,6 +170,7 @@ def main():
         ends = []
         if CAPPED in found and "live" in (found[CAPPED][OURS] or {}):
             ends.append(capped(stable, found[CAPPED][OURS]["live"]))
+        unrecorded = record(stable, workloads, wanted.record, folder) if wanted.record else []
     print(f"{'workload':<20} {'allocator':<11} {'runs':>4} {'live GiB':>8} {'held GiB':>8} {'held/live':>9} "
           f"{'step ms':>8}  {'step / native':<18} values")
     for workload, by_allocator in found.items():
@@ -168,8 +181,8 @@ def main():
     print(f"\nstitchpool against the bars: {bars}, equal values, memory_stats that agree")
     ends = [verdict(workload, by_allocator[OURS] or {"failed": "not run: no time"})
             for workload, by_allocator in found.items()] + ends
-    print("\n".join(words for words, _ in ends))
-    path = Path(os.environ.get("OUT") or HERE) / "torch-runs.json"
+    print("\n".join([words for words, _ in ends] + unrecorded))
+    path = folder / "torch-runs.json"
     path.write_text(json.dumps({"summary": found, "rounds": results}))
     print(f"{time.monotonic() - begun:.0f} s; all figures in {path}")
     return 0 if all(good for _, good in ends) else 1

@@ -5,7 +5,7 @@ from llama import WORDS, adam, heavy_tailed, words
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, EXPERTS, LAYERS = 2048, 16, 3
+WIDTH, EXPERTS, LAYERS = 2048, 8, 3
 
 
 class Mixture(nn.Module):
@@ -34,7 +34,7 @@ def prepare():
     dice = torch.Generator().manual_seed(3)
 
     def draw():
-        return (words(dice, heavy_tailed(dice, 16384, 65536)),)
+        return (words(dice, heavy_tailed(dice, 16384, 49152)),)
 
     def step(tokens):
         loss = F.cross_entropy(model(embed(tokens)).float(), tokens % 4096)

@@ -27,7 +27,7 @@ def prepare():
     dice = torch.Generator().manual_seed(7)
 
     def draw():
-        count = heavy_tailed(dice, 20000, 120000)
+        count = heavy_tailed(dice, 20000, 80000)
         edges = torch.randint(0, count, (2, 8 * count), generator=dice).cuda()
         return torch.randn(count, WIDTH, generator=dice).cuda(), edges
 

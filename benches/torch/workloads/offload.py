@@ -37,8 +37,6 @@ class Offload:
 
 def prepare():
     model = billion(recompute=True)
-    model.requires_grad_(False)
-    model.layers[:4].requires_grad_(True)
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(5)
     offload = Offload()

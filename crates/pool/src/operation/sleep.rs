@@ -10,6 +10,9 @@ use crate::mapper::slot::Slot;
 use crate::operation::bed::Bed;
 use crate::operation::freight::Freight;
 use crate::scope::{Ground, Scope};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use stitchpool_chunks::PhysicalHandle;
 use stitchpool_driver::{Address, DeviceId, Link};
 
 /// What a suspend has done.
@@ -80,17 +83,37 @@ impl Engine {
         }
     }
 
-    /// Unmaps the beds and gives their handles to the driver, batch after batch, while the next is still being
-    /// copied. What has no copies under way is one batch: nothing of it goes before all of it is unmapped.
+    /// Unmaps the beds behind their copies and gives their handles to the driver.
     fn lay_down(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
+        let mut gone = VecDeque::new();
+        let emptied = self.unmap_behind(mapper, freight, &mut gone);
+        // Those too that went before a refusal: their content is elsewhere.
+        gone.into_iter().for_each(|handle| mapper.settle(handle, false));
+        emptied
+    }
+
+    /// Unmaps the beds batch after batch, while the next is still being copied, and releases handles in the time
+    /// that is left before that copy is done: over a fast link there is none, and a late unmapping would hold up
+    /// all that follow. What has no copies under way is one batch: nothing of it goes before all of it is unmapped.
+    fn unmap_behind(
+        &self,
+        mapper: &mut Mapper,
+        freight: &mut Freight,
+        gone: &mut VecDeque<Arc<PhysicalHandle>>,
+    ) -> Result<()> {
         let Freight { beds, contents, batches, .. } = freight;
         while let Some(batch) = batches.pop_front() {
+            while !gone.is_empty() && !batch.copied.is_reached()? {
+                gone.pop_front().into_iter().for_each(|handle| mapper.settle(handle, false));
+            }
             batch.copied.reach(self.settings.wait_max)?;
             let beds = &beds[batch.beds];
             beds.iter().try_for_each(|bed| self.unmap_bed(mapper, bed.heap, bed.at, bed.bytes))?;
-            for (bed, content) in beds.iter().zip(contents.drain(..beds.len())) {
-                part_with(mapper, bed.at, content);
-            }
+            gone.extend(
+                beds.iter()
+                    .zip(contents.drain(..beds.len()))
+                    .filter_map(|(bed, content)| part_with(mapper, bed.at, content)),
+            );
         }
         Ok(())
     }
@@ -128,11 +151,11 @@ impl Engine {
     }
 }
 
-/// A bed is unmapped and its content elsewhere: its handle goes.
-fn part_with(mapper: &mut Mapper, at: Address, content: Content) {
-    let held = mapper.chain_holding_mut(at.0).and_then(|chain| chain.set_content(at, content));
-    if let Some(Content::Handle(handle)) = held {
-        mapper.settle(handle, false);
+/// A bed is unmapped and its content elsewhere: gives its handle.
+fn part_with(mapper: &mut Mapper, at: Address, content: Content) -> Option<Arc<PhysicalHandle>> {
+    match mapper.chain_holding_mut(at.0)?.set_content(at, content)? {
+        Content::Handle(handle) => Some(handle),
+        _ => None,
     }
 }
 

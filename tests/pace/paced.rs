@@ -1,12 +1,21 @@
 //! A wrapper that says when things would be done on the measured machine: the CPU spends what driver calls are
-//! priced at, copies follow each other on one link, and waits last until they are done.
+//! priced at, copies follow each other on one link, and waits last until they are done. If that is a link between
+//! devices, unmapping and changes of rights wait for every copy that is queued.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stitchpool::driver::{
-    Address, CostTable, DeviceId, Driver, HandleSpec, Metered, RawEvent, RawHandle, RawStream, Result, Verb, Wrapper,
+    Address, CostTable, DeviceId, Driver, Grant, HandleSpec, Metered, RawEvent, RawHandle, RawStream, Result, Verb,
+    Wrapper,
 };
+
+/// Where copies go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    ToHost,
+    BetweenDevices,
+}
 
 /// What the link needs between two copies, in microseconds.
 const GAP_US: f64 = 2.0;
@@ -19,6 +28,7 @@ const PAUSE_US: f64 = 105.0;
 pub struct Paced {
     driver: Arc<Metered>,
     bytes_per_us: f64,
+    way: Way,
     course: Mutex<Course>,
 }
 
@@ -44,8 +54,8 @@ pub struct Step {
 
 impl Paced {
     /// A driver whose calls cost what the table says, and whose copies run at so many bytes a microsecond.
-    pub fn new(driver: Arc<dyn Driver>, table: CostTable, bytes_per_us: f64) -> Arc<Self> {
-        Arc::new(Self { driver: Metered::priced(driver, table), bytes_per_us, course: Mutex::default() })
+    pub fn new(driver: Arc<dyn Driver>, table: CostTable, way: Way, bytes_per_us: f64) -> Arc<Self> {
+        Arc::new(Self { driver: Metered::priced(driver, table), bytes_per_us, way, course: Mutex::default() })
     }
 
     /// Does something, and says how long it took and which calls it made.
@@ -72,6 +82,15 @@ impl Paced {
         queued(&mut course, at_us);
         let done_us = course.copied_us;
         course.log.push(Step { verb, at_us, done_us });
+    }
+
+    /// What the driver itself waits for before it takes down a mapping or changes its rights.
+    fn await_link(&self) {
+        let mut course = self.course.lock().unwrap();
+        if self.way == Way::BetweenDevices {
+            let left_us = course.copied_us - self.clock_us(&course);
+            course.waited_us += left_us.max(0.0);
+        }
     }
 
     fn await_until(&self, verb: Verb, until_us: impl FnOnce(&Course) -> f64) {
@@ -102,10 +121,17 @@ impl Wrapper for Paced {
     }
 
     unsafe fn unmap(&self, at: Address, bytes: u64) -> Result<()> {
+        self.await_link();
         // SAFETY: the caller keeps this verb's conditions.
         unsafe { self.inner().unmap(at, bytes) }?;
         self.note(Verb::Unmap, |_, _| {});
         Ok(())
+    }
+
+    unsafe fn set_rights(&self, at: Address, bytes: u64, grants: &[Grant]) -> Result<()> {
+        self.await_link();
+        // SAFETY: the caller keeps this verb's conditions.
+        unsafe { self.inner().set_rights(at, bytes, grants) }
     }
 
     unsafe fn record(&self, stream: RawStream) -> Result<RawEvent> {

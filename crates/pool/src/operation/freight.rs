@@ -7,7 +7,7 @@ use crate::mapper::Mapper;
 use crate::mapper::backup::{Backup, Content, Deposit, Store};
 use crate::mapper::disk::DiskFile;
 use crate::mapper::tray::Tray;
-use crate::operation::batch::next_batch;
+use crate::operation::batch::Measure;
 use crate::operation::bed::Bed;
 use crate::operation::courier::{Courier, Load, Milestone};
 use crate::operation::rack::Rack;
@@ -27,11 +27,24 @@ pub(crate) struct Freight {
     pub(crate) lent: usize,
     /// What they will hold, from the first on whose handle has not gone yet.
     pub(crate) contents: VecDeque<Content>,
-    /// In the order of the beds, all of them iff everything was queued.
+    /// In the order of the beds, those that were queued and not unmapped yet.
     pub(crate) batches: VecDeque<Batch>,
-    /// Those that it lies in.
-    pub(crate) trays: Vec<Arc<Tray>>,
+    /// What is still to be queued, if any of it goes to trays.
+    waybill: Option<Waybill>,
     pub(crate) bytes: u64,
+}
+
+/// How the rest of a freight goes into trays.
+#[derive(Debug)]
+struct Waybill {
+    rack: Rack,
+    /// Places of what comes next, where they were found already.
+    stowed: VecDeque<Vec<Deposit>>,
+    /// The first bed that was not queued.
+    next: usize,
+    /// Iff not a batch is queued before the one ahead of it was unmapped: over a link between devices an unmapping
+    /// waits for every copy that is queued, and all that follow it with it.
+    in_turn: bool,
 }
 
 /// Beds whose content is being copied.
@@ -44,9 +57,25 @@ pub(crate) struct Batch {
 /// How much goes to or from a file at a time.
 const FILE_PART_BYTES: u64 = 16 << 20;
 
+impl Freight {
+    pub(crate) fn of(beds: Vec<Bed>) -> Self {
+        Self { beds, ..Self::default() }
+    }
+
+    /// Whether all of it was queued.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.waybill.as_ref().is_none_or(|waybill| waybill.next == self.beds.len())
+    }
+
+    /// The trays that it lies in, or shall.
+    pub(crate) fn into_trays(self) -> Vec<Arc<Tray>> {
+        self.waybill.map_or_else(Vec::new, |waybill| waybill.rack.into_trays())
+    }
+}
+
 impl Engine {
-    /// Finds places for the beds' content and queues all copies: the first runs while places for the next are
-    /// made. What goes to a file is there at the end.
+    /// Finds places for the beds' content and queues copies: the first runs while places for the next are made.
+    /// What goes to a file is there at the end. [`Engine::load_more`] queues what is not queued then.
     pub(crate) fn load(&self, mapper: &mut Mapper, freight: &mut Freight, backup: &Backup) -> Result<()> {
         let place = match backup {
             Backup::Discard => {
@@ -58,25 +87,27 @@ impl Engine {
             Backup::Host => DeviceId::HOST,
             Backup::Peer(device) => *device,
         };
-        let mut rack = Rack::new(place, &freight.beds);
-        let loaded = self.load_trays(mapper, freight, &mut rack);
-        freight.trays = rack.into_trays();
-        loaded
-    }
-
-    fn load_trays(&self, mapper: &mut Mapper, freight: &mut Freight, rack: &mut Rack) -> Result<()> {
-        let Freight { beds, lent, contents, batches, bytes: all_bytes, .. } = freight;
-        let mut stowed = VecDeque::new();
-        if rack.looks_short(mapper) {
-            // If it is, that is known before anything is copied.
-            for bed in &*beds {
-                stowed.push_back(rack.stow(self, mapper, bed)?);
+        let rack = Rack::new(place, &freight.beds);
+        let in_turn = place != DeviceId::HOST;
+        let is_short = rack.looks_short(mapper);
+        let waybill = freight.waybill.insert(Waybill { rack, stowed: VecDeque::new(), next: 0, in_turn });
+        if is_short || in_turn {
+            // Whether there is room is known before anything is copied, or unmapped.
+            for bed in &freight.beds {
+                waybill.stowed.push_back(waybill.rack.stow(self, mapper, bed)?);
             }
         }
+        self.load_more(mapper, freight)
+    }
+
+    /// Queues the next batch, or all that are left where they need not take turns.
+    pub(crate) fn load_more(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
+        let Freight { beds, lent, contents, batches, bytes: all_bytes, waybill } = freight;
+        let Some(Waybill { rack, stowed, next, in_turn }) = waybill else { return Ok(()) };
+        let measure = if *in_turn { Measure::LARGE } else { Measure::SMALL };
         let mut courier = Courier::new(&self.origin);
-        let mut first = 0;
-        while first < beds.len() {
-            let last = first + next_batch(beds[first..].iter().map(|bed| bed.bytes));
+        while *next < beds.len() {
+            let (first, last) = (*next, *next + measure.next_batch(beds[*next..].iter().map(|bed| bed.bytes)));
             mapper.lend(&beds[first..last])?;
             *lent = last;
             for bed in &beds[first..last] {
@@ -92,7 +123,10 @@ impl Engine {
             }
             let copied = courier.mark(beds[first..last].iter().map(|bed| bed.bytes).sum())?;
             batches.push_back(Batch { beds: first..last, copied });
-            first = last;
+            *next = last;
+            if *in_turn {
+                break;
+            }
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::mapper::Mapper;
 use crate::mapper::backup::{Content, Store};
 use crate::mapper::slot::Slot;
-use crate::operation::batch::next_batch;
+use crate::operation::batch::Measure;
 use crate::operation::bed::Bed;
 use crate::operation::courier::{Courier, Load, Milestone};
 use crate::operation::incoming::{Incoming, Source, Supply};
@@ -68,7 +68,7 @@ impl Engine {
         let mut rest = sleepers;
         while !rest.is_empty() {
             let neighbours = rest.iter().zip(&rest[1..]).take_while(|(one, next)| one.is_followed_by(next)).count();
-            let count = next_batch(rest[..=neighbours].iter().map(|sleeper| sleeper.bytes));
+            let count = Measure::SMALL.next_batch(rest[..=neighbours].iter().map(|sleeper| sleeper.bytes));
             let (batch, behind) = rest.split_at(count);
             self.provide(mapper, batch, supply)?;
             let first = risen.len();

@@ -8,7 +8,7 @@ use crate::mapper::Mapper;
 use crate::mapper::backup::{Backup, Content};
 use crate::mapper::slot::Slot;
 use crate::operation::bed::Bed;
-use crate::operation::freight::Freight;
+use crate::operation::freight::{Batch, Freight};
 use crate::scope::{Ground, Scope};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Engine {
         let mut beds = self.beds(&mapper, ground);
         beds.retain(|bed| !idle.contains_key(&bed.at));
         self.allow_backup(&users, &beds, backup)?;
-        let mut freight = Freight { beds, ..Freight::default() };
+        let mut freight = Freight::of(beds);
         let emptied = self
             .load(&mut mapper, &mut freight, backup)
             .and_then(|()| self.release_idle(&mut mapper, idle))
@@ -92,17 +92,18 @@ impl Engine {
         emptied
     }
 
-    /// Unmaps the beds batch after batch, while the next is still being copied, and releases handles in the time
-    /// that is left before that copy is done: over a fast link there is none, and a late unmapping would hold up
-    /// all that follow. What has no copies under way is one batch: nothing of it goes before all of it is unmapped.
+    /// Unmaps the beds batch after batch, while the next are still being copied if that can be, and releases handles
+    /// in the time that is left before the next copy is done: what is unmapped late holds everything up, what is
+    /// released late does not. What has no copies under way is one batch: nothing of it goes before all of it is
+    /// unmapped.
     fn unmap_behind(
         &self,
         mapper: &mut Mapper,
         freight: &mut Freight,
         gone: &mut VecDeque<Arc<PhysicalHandle>>,
     ) -> Result<()> {
-        let Freight { beds, contents, batches, .. } = freight;
-        while let Some(batch) = batches.pop_front() {
+        while let Some(batch) = self.next_batch(mapper, freight)? {
+            let Freight { beds, contents, .. } = &mut *freight;
             while !gone.is_empty() && !batch.copied.is_reached()? {
                 gone.pop_front().into_iter().for_each(|handle| mapper.settle(handle, false));
             }
@@ -118,17 +119,25 @@ impl Engine {
         Ok(())
     }
 
+    /// The next batch that is being copied; `None`: all have gone.
+    fn next_batch(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<Option<Batch>> {
+        if freight.batches.is_empty() && !freight.is_queued() {
+            self.load_more(mapper, freight)?;
+        }
+        Ok(freight.batches.pop_front())
+    }
+
     /// Undoes a suspend that was refused: each handle goes back where it was, and what had given its handle to
     /// the driver gets other memory. What cannot be undone goes on sleeping: nothing is lost, and a resume
     /// tries again.
     fn undo_sleep(&self, mapper: &mut Mapper, ground: &Ground, users: &[DeviceId], freight: Freight) {
-        let Freight { beds, lent, contents, trays, .. } = freight;
+        let (beds, lent) = (&freight.beds, freight.lent);
         // Copies may still be reading what is mapped, and writing trays.
         let quiet = self.await_copies(users);
-        self.stand_up(mapper, &beds);
-        self.rouse_again(mapper, ground, &beds);
+        self.stand_up(mapper, beds);
+        self.rouse_again(mapper, ground, beds);
         mapper.take_back(&beds[..lent]);
-        drop(contents);
+        let trays = freight.into_trays();
         if quiet {
             mapper.put_trays(trays);
         } else {

@@ -19,8 +19,8 @@ pub enum Way {
 
 /// What the link needs between two copies, in microseconds.
 const GAP_US: f64 = 2.0;
-/// How a wait looks for its end: it spins so long, and then looks once in so long.
-const SPIN_US: f64 = 20.0;
+/// How a wait looks for its end: it stays awake so long, and then looks once in so long.
+const AWAKE_US: f64 = 2000.0;
 const PAUSE_US: f64 = 105.0;
 
 /// Any driver, on a clock of its own.
@@ -96,8 +96,8 @@ impl Paced {
     fn await_until(&self, verb: Verb, until_us: impl FnOnce(&Course) -> f64) {
         self.note(verb, |course, now_us| {
             let left_us = until_us(course) - now_us;
-            let pauses = ((left_us - SPIN_US) / PAUSE_US).ceil().max(0.0);
-            course.waited_us += if pauses > 0.0 { pauses.mul_add(PAUSE_US, SPIN_US) } else { left_us.max(0.0) };
+            let pauses = ((left_us - AWAKE_US) / PAUSE_US).ceil().max(0.0);
+            course.waited_us += if pauses > 0.0 { pauses.mul_add(PAUSE_US, AWAKE_US) } else { left_us.max(0.0) };
         });
     }
 }

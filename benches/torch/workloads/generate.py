@@ -9,8 +9,8 @@ def prepare():
     dice = torch.Generator().manual_seed(4)
 
     def draw():
-        batch = int(torch.randint(24, 65, (1,), generator=dice))
-        return (words(dice, batch, heavy_tailed(dice, 256, 1536)),)
+        batch = int(torch.randint(40, 65, (1,), generator=dice))
+        return (words(dice, batch, heavy_tailed(dice, 640, 1536)),)
 
     def step(prompts):
         return model.generate(prompts, 24).float().mean()

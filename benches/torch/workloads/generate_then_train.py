@@ -12,11 +12,11 @@ def prepare():
     dice = torch.Generator().manual_seed(8)
 
     def draw():
-        return (words(dice, 32, heavy_tailed(dice, 192, 1024)),)
+        return (words(dice, 40, heavy_tailed(dice, 384, 1024)),)
 
     def step(prompts):
         model.eval()
-        said = model.generate(prompts, 16)
+        said = model.generate(prompts, 12)
         model.train()
         loss = model.loss(torch.cat((prompts, said), 1))
         loss.backward()

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Runs every case of the scripts beside it, each in a process of its own, and prints a table."""
+"""Runs every case of the scripts beside it, each in a process of its own, some side by side, and prints a table."""
 
 import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("training", "streams", "graphs", "arenas", "memory", "ends")
 LIMIT_S = 120
+# What a case takes is mostly the import of torch.
+SIDE_BY_SIDE = 5
 
 
 def run(script, *arguments, allocator="stitchpool"):
@@ -38,23 +41,29 @@ def judge(script, case, rule):
     return True, said.splitlines()[-1][:110] if said else ""
 
 
+def timed(script, case, rule):
+    begun = time.monotonic()
+    good, words = judge(script, case, rule)
+    return good, time.monotonic() - begun, words
+
+
+def cases(wanted):
+    """Every case as script, name and rule; and the scripts that could not say theirs."""
+    found, wrong = [], []
+    with ThreadPoolExecutor(len(SCRIPTS)) as workers:
+        for script, (status, listed, said) in zip(SCRIPTS, workers.map(lambda one: run(one, "--list"), SCRIPTS)):
+            wrong += [f"{script:<70} FAILED {said[-300:]}"] if status != 0 else []
+            found += [(script, *line.split()) for line in listed.splitlines()] if status == 0 else []
+    return [one for one in found if not wanted or any(part in f"{one[0]}.{one[1]}" for part in wanted)], wrong
+
+
 def main():
-    wanted = sys.argv[1:]
-    failed = 0
-    print(f"{'case':<70} {'':<6} {'s':>5}  says", flush=True)
-    for script in SCRIPTS:
-        status, listed, wrong = run(script, "--list")
-        if status != 0:
-            print(f"{script:<70} FAILED {wrong[-300:]}")
-            failed += 1
-            continue
-        for case, rule in (line.split() for line in listed.splitlines()):
-            if wanted and not any(part in f"{script}.{case}" for part in wanted):
-                continue
-            begun = time.monotonic()
-            good, words = judge(script, case, rule)
+    listed, wrong = cases(sys.argv[1:])
+    failed = len(wrong)
+    print("\n".join([f"{'case':<70} {'':<6} {'s':>5}  says", *wrong]), flush=True)
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as workers:
+        for (script, case, _), (good, seconds, words) in zip(listed, workers.map(lambda one: timed(*one), listed)):
             failed += not good
-            seconds = time.monotonic() - begun
             print(f"{script + '.' + case:<70} {'ok' if good else 'FAILED':<6} {seconds:>5.1f}  {words}", flush=True)
     return 1 if failed else 0
 

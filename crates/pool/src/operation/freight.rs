@@ -63,7 +63,7 @@ impl Freight {
     }
 
     /// Whether all of it was queued.
-    pub(crate) fn is_queued(&self) -> bool {
+    fn is_queued(&self) -> bool {
         self.waybill.as_ref().is_none_or(|waybill| waybill.next == self.beds.len())
     }
 
@@ -102,32 +102,37 @@ impl Engine {
 
     /// Queues the next batch, or all that are left where they need not take turns.
     pub(crate) fn load_more(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
-        let Freight { beds, lent, contents, batches, bytes: all_bytes, waybill } = freight;
-        let Some(Waybill { rack, stowed, next, in_turn }) = waybill else { return Ok(()) };
-        let measure = if *in_turn { Measure::LARGE } else { Measure::SMALL };
-        let mut courier = Courier::new(&self.origin);
-        while *next < beds.len() {
-            let (first, last) = (*next, *next + measure.next_batch(beds[*next..].iter().map(|bed| bed.bytes)));
-            mapper.lend(&beds[first..last])?;
-            *lent = last;
-            for bed in &beds[first..last] {
-                let parts = stowed.pop_front().map_or_else(|| rack.stow(self, mapper, bed), Ok)?;
-                for part in &parts {
-                    let Store::Tray(tray, offset) = &part.store else { continue };
-                    let (from, to) = (Address(part.at), tray.at() + *offset);
-                    let devices = (bed.device, tray.device());
-                    courier.take(Load { stream: bed.stream, devices, from, to, bytes: part.bytes })?;
-                    *all_bytes += part.bytes;
-                }
-                contents.push_back(Content::Parts(parts));
-            }
-            let copied = courier.mark(beds[first..last].iter().map(|bed| bed.bytes).sum())?;
-            batches.push_back(Batch { beds: first..last, copied });
-            *next = last;
-            if *in_turn {
+        while !freight.is_queued() {
+            self.load_batch(mapper, freight)?;
+            if freight.waybill.as_ref().is_some_and(|waybill| waybill.in_turn) {
                 break;
             }
         }
+        Ok(())
+    }
+
+    fn load_batch(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<()> {
+        let Freight { beds, lent, contents, batches, bytes: all_bytes, waybill } = freight;
+        let Some(Waybill { rack, stowed, next, in_turn }) = waybill else { return Ok(()) };
+        let measure = if *in_turn { Measure::LARGE } else { Measure::SMALL };
+        let (first, last) = (*next, *next + measure.next_batch(beds[*next..].iter().map(|bed| bed.bytes)));
+        mapper.lend(&beds[first..last])?;
+        *lent = last;
+        let mut courier = Courier::new(&self.origin);
+        for bed in &beds[first..last] {
+            let parts = stowed.pop_front().map_or_else(|| rack.stow(self, mapper, bed), Ok)?;
+            for part in &parts {
+                let Store::Tray(tray, offset) = &part.store else { continue };
+                let (from, to) = (Address(part.at), tray.at() + *offset);
+                let devices = (bed.device, tray.device());
+                courier.take(Load { stream: bed.stream, devices, from, to, bytes: part.bytes })?;
+                *all_bytes += part.bytes;
+            }
+            contents.push_back(Content::Parts(parts));
+        }
+        let copied = courier.mark(beds[first..last].iter().map(|bed| bed.bytes).sum())?;
+        batches.push_back(Batch { beds: first..last, copied });
+        *next = last;
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl Engine {
 
     /// The next batch that is being copied; `None`: all have gone.
     fn next_batch(&self, mapper: &mut Mapper, freight: &mut Freight) -> Result<Option<Batch>> {
-        if freight.batches.is_empty() && !freight.is_queued() {
+        if freight.batches.is_empty() {
             self.load_more(mapper, freight)?;
         }
         Ok(freight.batches.pop_front())

@@ -1,12 +1,13 @@
 //! Growable buffers of a life: memory comes and goes granule by granule.
 
 use crate::case::{Kind, Where};
-use crate::shadow::Held;
+use crate::shadow::{Held, Place};
 use crate::world::World;
+use stitchpool::driver::DeviceId;
 use stitchpool::{Block, Error, Placement, Request};
 
 const BUFFERS_MAX: usize = 4;
-const BUFFER_GRANULES: u64 = 16;
+pub const BUFFER_GRANULES: u64 = 16;
 
 impl World<'_> {
     pub fn make_buffer(&mut self, lane: usize, arena: usize, place: Where) -> bool {
@@ -22,8 +23,9 @@ impl World<'_> {
         match self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes) {
             Ok(growable) => {
                 let block = Block { address: growable.address(), bytes: growable.max_bytes() };
-                let base = self.base(device, &request.placement.unwrap_or(Placement::Home(device)));
-                let held = Self::held(block, Kind::Buffer, (lane, arena), base);
+                let placement = request.placement.unwrap_or(Placement::Home(device));
+                let base = self.base(device, &placement);
+                let held = Self::held(block, Kind::Buffer, (lane, arena), base, placement);
                 self.next += 1;
                 self.blocks.insert(self.next, Held { growable: Some(growable), ..held });
                 false
@@ -43,17 +45,36 @@ impl World<'_> {
         match growable.back(from * granule_bytes, granules * granule_bytes) {
             Ok(()) => {
                 assert!(lacking.is_empty() || !self.asleep[held.arena], "the arena sleeps");
-                lacking.into_iter().for_each(|offset| self.add_cell((id, offset), granule_bytes));
+                for offset in lacking {
+                    self.add_cell((id, offset), granule_bytes);
+                    self.assert_home((id, offset));
+                }
                 false
             }
             Err(Error::BeyondMax { .. }) => from + granules <= BUFFER_GRANULES,
             Err(_) if self.refused() => true,
-            Err(Error::OutOfMemory(_) | Error::Asleep { .. }) => false,
+            Err(Error::Asleep { .. }) => {
+                assert!(self.asleep[held.arena] || held.captured, "nothing of it sleeps");
+                false
+            }
+            Err(Error::OutOfMemory(_)) => {
+                let homes: Vec<Vec<DeviceId>> = lacking.iter().map(|&offset| held.homes(offset)).collect();
+                assert!(self.may_seem_capturing() || self.is_short_of(&homes), "{homes:?} are left");
+                false
+            }
             Err(error) => {
                 assert!(self.pool.stats().quarantined > 0, "{error}");
                 false
             }
         }
+    }
+
+    /// New memory of a buffer lies where it shall. What a graph or a pin keeps in place serves where it is.
+    fn assert_home(&self, (id, offset): Place) {
+        let held = &self.blocks[&id];
+        let (device, homes) = (held.cells[&offset].device.unwrap(), held.homes(offset));
+        let stays = held.captured || self.is_pinned((id, offset));
+        assert!(stays || homes.contains(&device), "it lies on {device}, and shall on {homes:?}");
     }
 
     pub fn give_back(&mut self, pick: usize, from: u64, granules: u64) {

@@ -67,6 +67,8 @@ pub enum Aim {
     Arena(usize),
     Block(usize),
     Part(usize, u64, u64),
+    /// Granules of a buffer, backed or not.
+    Stretch(usize, u64, u64),
 }
 
 #[derive(Clone, Copy, Debug)]

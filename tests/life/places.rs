@@ -67,6 +67,15 @@ impl World<'_> {
         assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for");
     }
 
+    /// Whether of some device less is left than what may lie on it of these granules, each with its devices. It can
+    /// be told where a handle is a granule.
+    pub fn is_short_of(&self, homes: &[Vec<DeviceId>]) -> bool {
+        let wanted = |device: &DeviceId| homes.iter().filter(|homes| homes.contains(device)).count() as u64;
+        let is_short = |device: &DeviceId| self.left_granules(*device) < wanted(device);
+        let untold = self.case.handle_granules > 1 || self.pool.stats().quarantined > 0;
+        untold || self.places.iter().any(is_short)
+    }
+
     /// A resume was refused for want of memory: of some place less is left than all that sleeps there needs.
     pub fn assert_short_of_sleepers(&self) {
         let stats = self.pool.stats();

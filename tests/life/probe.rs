@@ -1,6 +1,7 @@
 //! Looks at all of a life: the pool's invariants, who may do what where, every byte; and its end.
 
 use crate::case::{End, Kind};
+use crate::requests::lies;
 use crate::rig::Application;
 use crate::shadow::{Given, right};
 use crate::world::{ARENAS, DEVICES, GRAPH, World};
@@ -44,6 +45,16 @@ impl World<'_> {
         assert!(!is_calm || all(|held| held.suspended_bytes) >= cells(true), "{stats:?}");
     }
 
+    /// All that is awake lies where the application knows it to.
+    fn demand_places(&self) {
+        for held in self.blocks.values().filter(|held| held.live) {
+            for (&offset, cell) in held.cells.iter().filter(|(_, cell)| !cell.asleep) {
+                let device = cell.device.map(|_| lies(&self.pool, held.at(offset), cell.bytes));
+                assert_eq!(device, cell.device, "at {offset} of {:?}", held.block);
+            }
+        }
+    }
+
     /// What a device may do at an address, found by trying; no queued work may name it.
     fn may(&self, device: DeviceId, at: Address) -> Rights {
         let mut byte = [0];
@@ -64,6 +75,7 @@ impl World<'_> {
             return;
         }
         self.host.run_all();
+        self.demand_places();
         let demand = |at: Address, given: &Given, awake: bool| {
             for device in (0..DEVICES).map(DeviceId) {
                 let expected = if awake { right(given, device) } else { Rights::None };

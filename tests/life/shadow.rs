@@ -3,7 +3,7 @@
 use crate::case::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool::driver::{Address, DeviceId, Rights};
-use stitchpool::{Block, Growable, Lease, Pin, View};
+use stitchpool::{Block, Growable, Lease, Pin, Placement, View};
 
 pub type Given = BTreeMap<DeviceId, Rights>;
 
@@ -19,6 +19,8 @@ pub struct Cell {
     pub seed: Option<u64>,
     pub rights: Given,
     pub asleep: bool,
+    /// Where it lies, or will lie when it wakes. Not known of plain blocks, which share handles.
+    pub device: Option<DeviceId>,
 }
 
 /// A block, live or freed and held; or a buffer.
@@ -36,6 +38,9 @@ pub struct Held {
     /// The lanes that later uses come after.
     pub users: BTreeSet<usize>,
     pub base: Given,
+    pub placement: Placement,
+    /// Where places of a buffer were sent last.
+    pub sent: BTreeMap<u64, DeviceId>,
     /// Rights that were asked for places of a buffer.
     pub asked: BTreeMap<u64, Given>,
     pub growable: Option<Growable>,
@@ -54,6 +59,19 @@ impl Held {
             Kind::Buffer => offset,
             _ => 0,
         }
+    }
+
+    /// The devices that new memory may lie on at a place of a buffer.
+    pub fn homes(&self, offset: u64) -> Vec<DeviceId> {
+        let devices = self.placement.devices();
+        let placed = match self.placement {
+            Placement::RoundRobin { stripe_bytes, .. } => {
+                vec![devices[(offset / stripe_bytes) as usize % devices.len()]]
+            }
+            _ => devices,
+        };
+        let sent = |&device| std::iter::once(device).chain(self.placement.fallbacks().iter().copied()).collect();
+        self.sent.get(&offset).map_or(placed, sent)
     }
 }
 

@@ -106,6 +106,7 @@ fn aim() -> impl Strategy<Value = Aim> {
         2 => (0..ARENAS).prop_map(Aim::Arena),
         3 => pick().prop_map(Aim::Block),
         3 => part().prop_map(|(block, from, length)| Aim::Part(block, from, length)),
+        2 => (pick(), 0..12_u64, 1..17_u64).prop_map(|(buffer, from, length)| Aim::Stretch(buffer, from, length)),
     ]
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod chain;
 pub(crate) mod disk;
 pub(crate) mod doubt;
 pub(crate) mod overrides;
+pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod slack;
 pub(crate) mod slot;
@@ -181,6 +182,15 @@ impl Mapper {
         refusal.map_or(Ok(done), Err)
     }
 
+    /// A slot's handle goes elsewhere, or its view is gone: what still stands there is stale until these points are
+    /// past.
+    pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
+        if let Some(chain) = self.chain_holding_mut(at.0) {
+            chain.make_stale(at, fences);
+            self.stale.push_back(at);
+        }
+    }
+
     /// Makes a slot a hole, and gives its handle: nothing else does that to one that is mapped. Whoever calls it has
     /// made sure that every fence is past.
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
@@ -233,6 +243,9 @@ impl Mapper {
         let inside = heap.inside.lock();
         let tenant = inside.tenant.as_ref().filter(|_| inside.belongs_to(serial));
         let Some(tenant) = tenant else { return PoolError::UnknownStream { serial } };
+        if tenant.is_diverted() {
+            return PoolError::Capturing { serial, operation: "memory of another arena than the graph's" };
+        }
         match self.arenas.get(tenant.key.arena) {
             Ok(arena) => arena.demand_still().err().unwrap_or_else(|| PoolError::Asleep { what: arena.title() }),
             Err(error) => error,

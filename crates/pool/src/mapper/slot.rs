@@ -2,8 +2,9 @@
 
 use crate::clock::Fence;
 use crate::mapper::backup::Content;
-use stitchpool_chunks::{Mapping, Vacancy};
-use stitchpool_driver::{Address, DeviceId};
+use std::sync::Arc;
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy};
+use stitchpool_driver::{Address, DeviceId, Error};
 
 /// A place in a chain.
 #[derive(Debug)]
@@ -81,6 +82,14 @@ impl Slot {
         }
     }
 
+    /// Points after which nothing uses what still stands here, if its handle is gone.
+    pub(crate) fn fences(&self) -> Option<&[Fence]> {
+        match self {
+            Self::Stale { fences, .. } => Some(fences),
+            _ => None,
+        }
+    }
+
     /// The mapping that stands here, in use or stale.
     pub(crate) const fn mapping(&self) -> Option<&Mapping> {
         match self {
@@ -95,6 +104,20 @@ impl Slot {
             Self::Current { mapping, .. } => Some(mapping),
             _ => None,
         }
+    }
+
+    /// Maps a handle here, if the slot sleeps, and gives what it held. On a refusal it sleeps on.
+    pub(crate) fn wake(&mut self, handle: Arc<PhysicalHandle>) -> Result<Option<Content>, Error> {
+        let lost = Self::Lost { at: self.at(), bytes: self.bytes() };
+        let (changed, outcome) = match std::mem::replace(self, lost) {
+            Self::Asleep { vacancy, device, content } => match vacancy.map(handle) {
+                Ok(mapping) => (Self::Current { mapping, carried: Vec::new() }, Ok(Some(content))),
+                Err((error, vacancy)) => (Self::Asleep { vacancy, device, content }, Err(error)),
+            },
+            other => (other, Ok(None)),
+        };
+        *self = changed;
+        outcome
     }
 
     /// The mapping, if a block or a view uses it here.

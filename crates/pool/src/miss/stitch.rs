@@ -308,10 +308,7 @@ impl<'a> Stitch<'a> {
             }
             Source::Slot { at, fences } => {
                 self.mapper.counts.aliased += 1;
-                if let Some(chain) = self.mapper.chain_holding_mut(at) {
-                    chain.make_stale(Address(at), fences.clone());
-                    self.mapper.stale.push_back(Address(at));
-                }
+                self.mapper.make_stale(Address(at), fences.clone());
                 if is_planted(Mutant::DropCarried) { Vec::new() } else { fences }
             }
         }

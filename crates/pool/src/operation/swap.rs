@@ -1,14 +1,15 @@
 //! Puts other memory behind addresses: migrates blocks to another device, and exchanges what stands behind
 //! two ranges. A transaction: until the commit every old handle is kept, and a refusal maps it again.
 
-use crate::arena::Wakefulness;
+use crate::arena::{ArenaId, Wakefulness};
 use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Content;
 use crate::mapper::slot::Slot;
-use crate::operation::bed::Bed;
+use crate::operation::bed::{Bed, slots_of};
 use crate::operation::courier::{Courier, Load};
 use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
@@ -39,10 +40,20 @@ impl Engine {
     /// Moves the memory of a scope to `device`; addresses, content and rights stay.
     pub(crate) fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
         self.known_device(device)?;
-        let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
-            return Err(self.asleep(scope));
+        let ground = match self.close(scope, Wakefulness::Awake, "migrate")? {
+            Some(ground) => ground,
+            None => self.unbacked(scope)?,
         };
         self.with_notice(&[&ground], None, || self.move_all(&ground, device))
+    }
+
+    /// A part of a growable buffer that has no memory, and none to wake.
+    fn unbacked(&self, scope: Scope) -> Result<Ground> {
+        let mapper = self.mapper.lock();
+        let ground = self.ground(&mapper, scope)?;
+        let sleeps = |slot: &Slot| slot.content().is_some() || mapper.unfilled.contains_key(&slot.at().0);
+        let any = slots_of(&mapper, &ground).any(|(_, slot)| sleeps(slot));
+        if any { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
@@ -66,8 +77,26 @@ impl Engine {
             return Err(error);
         }
         commit_move(&mut mapper, changes, device);
+        self.send(&mut mapper, ground, device);
         tracing::info!(ground.title, %device, moved_bytes, "migrated");
         Ok(Migrated { moved_bytes, copied_bytes })
+    }
+
+    /// What of growable buffers is on the ground lies on this device from now on, whenever it is backed. Arenas that
+    /// sleep stay where they are.
+    fn send(&self, mapper: &mut Mapper, ground: &Ground, device: DeviceId) {
+        let asleep = |arena: ArenaId| {
+            let mut before = ground.arenas.iter().zip(&ground.before);
+            before.any(|(&known, (was, _))| known == arena && *was == Wakefulness::Asleep)
+        };
+        let sent = |heap: &Heap| heap.inside.lock().tenant.as_ref().is_some_and(|tenant| !asleep(tenant.key.arena));
+        let heaps: Vec<u32> = self.heaps_on(ground).filter(|heap| sent(heap)).map(|heap| heap.index).collect();
+        for chain in mapper.chains.values_mut().filter(|chain| chain.is_kept() && heaps.contains(&chain.heap())) {
+            let part = ground.span.start.max(chain.at().0)..ground.span.end.min(chain.end().0);
+            if !part.is_empty() {
+                chain.places.change(part, |_| device);
+            }
+        }
     }
 
     /// New handles of the beds' sizes on `device`: all or none.

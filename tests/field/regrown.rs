@@ -174,6 +174,33 @@ fn rights_that_were_given_while_a_part_was_away_hold_when_it_is_back() {
 }
 
 #[test]
+fn rights_can_be_set_where_a_part_was_given_back_asleep() {
+    let rig = two_devices().build();
+    let (stream, peer) = (rig.stream(), rig.stream_on(THERE));
+    let buffer = written(&rig, stream, &Request::new(0, stream.id));
+    let open = [Grant { device: THERE, rights: Rights::ReadWrite }];
+    rig.pool().suspend(part(&buffer, 1, 3), &Backup::Discard).unwrap();
+    assert!(matches!(rig.pool().set_rights(part(&buffer, 1, 5), &open), Err(Error::Asleep { .. })));
+    buffer.give_back(CHUNK, 3 * CHUNK).unwrap();
+    rig.pool().set_rights(part(&buffer, 1, 5), &open).unwrap();
+    buffer.grow_to(6 * CHUNK).unwrap();
+    rig.touch(peer.raw, at(&buffer, 1), 5 * CHUNK);
+    intact(&rig, stream, &buffer, &[0]);
+}
+
+#[test]
+fn rights_can_be_set_within_a_gap() {
+    let rig = two_devices().build();
+    let (stream, peer) = (rig.stream(), rig.stream_on(THERE));
+    let buffer = written(&rig, stream, &Request::new(0, stream.id));
+    buffer.back(7 * CHUNK, CHUNK).unwrap();
+    rig.pool().set_rights(part(&buffer, 5, 1), &[Grant { device: THERE, rights: Rights::ReadWrite }]).unwrap();
+    buffer.grow_to(8 * CHUNK).unwrap();
+    rig.touch(peer.raw, at(&buffer, 5), CHUNK);
+    intact(&rig, stream, &buffer, &[0, 1, 2, 3]);
+}
+
+#[test]
 fn what_a_lease_keeps_is_not_backed_again_before_it_ends() {
     let rig = two_devices().build();
     let stream = rig.stream();

@@ -39,7 +39,7 @@ impl World<'_> {
         let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return false };
         let granule_bytes = self.case.granule_bytes;
         let held = &self.blocks[&id];
-        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].runs()) else { return false };
+        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].end.is_none()) else { return false };
         let wanted = (from..from + granules).map(|granule| granule * granule_bytes);
         let lacking: Vec<u64> = wanted.filter(|offset| !held.cells.contains_key(offset)).collect();
         match growable.back(from * granule_bytes, granules * granule_bytes) {
@@ -55,6 +55,10 @@ impl World<'_> {
             Err(_) if self.refused() => true,
             Err(Error::Asleep { .. }) => {
                 assert!(self.asleep[held.arena] || held.captured, "nothing of it sleeps");
+                false
+            }
+            Err(Error::Capturing { .. }) => {
+                assert!(self.may_seem_capturing(), "no stream is being captured");
                 false
             }
             Err(Error::OutOfMemory(_)) => {

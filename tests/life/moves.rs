@@ -12,6 +12,7 @@ use stitchpool::{Error, Scope};
 const ANY: &[Kind] = &[Kind::Plain, Kind::Exclusive, Kind::Buffer];
 
 /// What an operation is about: as the pool is told, and as the shadow knows it.
+#[derive(Debug)]
 pub struct Target {
     scope: Scope,
     places: Vec<Place>,
@@ -61,7 +62,7 @@ impl World<'_> {
             }
             Aim::Stretch(pick, from, length) => {
                 let id = self.pick(pick, &[Kind::Buffer])?;
-                let held = &self.blocks[&id];
+                let held = Some(&self.blocks[&id]).filter(|held| !self.is_over(held))?;
                 let part = from * step_bytes..(from + length).min(BUFFER_GRANULES) * step_bytes;
                 let scope = Scope::Range { address: held.at(part.start), bytes: part.end - part.start };
                 let places = held.cells.range(part.clone()).map(|(&offset, _)| (id, offset)).collect();
@@ -89,14 +90,15 @@ impl World<'_> {
         if self.refused() {
             return true;
         }
-        let any = |test: &dyn Fn(&Place) -> bool| target.places.iter().any(test);
+        let any = |test: &dyn Fn(&Place) -> bool| target.places.iter().chain(&target.reach).any(test);
         match error {
             Error::Held { .. } => assert!(any(&|&place| self.is_held(place))),
             Error::InUse { .. } => assert!(!self.pins.is_empty()),
             Error::Vetoed { .. } => assert!(self.veto.load(Ordering::Relaxed)),
             Error::Capturing { .. } => assert!(self.may_seem_capturing()),
             Error::Shared { .. } | Error::NotWhole { .. } | Error::Layout { .. } => {
-                assert!(self.case.handle_granules > 1 || any(&|(id, _)| self.blocks[id].kind == Kind::Plain));
+                let is_shared = any(&|(id, _)| self.blocks[id].kind == Kind::Plain);
+                assert!(self.case.handle_granules > 1 || is_shared, "{error}: {target:?}");
             }
             Error::Asleep { .. } => {
                 let asleep = |id: &u64| self.blocks[id].cells.values().any(|cell| cell.asleep);

@@ -15,13 +15,16 @@ impl World<'_> {
         }
     }
 
+    /// A buffer without memory whose stream is gone will never have any.
+    pub fn is_over(&self, held: &Held) -> bool {
+        held.cells.is_empty() && self.lanes[held.owner].end.is_some()
+    }
+
     /// Of the arenas that have a name, one that has nothing in it is made anew.
     pub fn dissolve(&mut self, arena: usize) {
         let arena = arena % ARENAS;
         let of_arena = || self.blocks.values().filter(|held| held.arena == arena);
-        // A buffer without memory whose stream is gone will never have any.
-        let is_over = |held: &Held| held.cells.is_empty() && self.lanes[held.owner].end.is_some();
-        let (is_used, is_named) = (of_arena().any(|held| !is_over(held)), of_arena().next().is_some());
+        let (is_used, is_named) = (of_arena().any(|held| !self.is_over(held)), of_arena().next().is_some());
         match self.pool.dissolve(self.arenas[arena]) {
             Ok(()) => {
                 assert!(!is_used && !NAMES[arena].is_empty(), "arena {arena} is in use");

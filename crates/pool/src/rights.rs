@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::growable::whole_granules;
 use crate::heap::Heap;
+use crate::heap::inside::Inside;
 use crate::lease::demand_awake;
 use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
@@ -156,11 +157,15 @@ impl Engine {
         let end = end.ok_or(Error::OutOfRange { address: start, bytes, end: chain.end() })?;
         whole_granules("offset", start.bytes_from(chain.at()), mapper.granule_bytes())?;
         whole_granules("part", bytes, mapper.granule_bytes())?;
-        let tenant = self.heap_of(start)?.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
+        let heap = self.heap_of(start)?;
+        let tenant = heap.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
         mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
         demand_whole(mapper, start, bytes)?;
-        let asleep = mapper.slots_over(start, end).any(|slot| matches!(slot, Slot::Asleep { .. }));
-        if asleep || mapper.is_unfilled(start.0, end.0) {
+        let sleeps = |inside: &Inside| {
+            let mut asleep = mapper.slots_over(start, end).filter(|slot| matches!(slot, Slot::Asleep { .. }));
+            asleep.any(|slot| inside.has_block(slot.at().0))
+        };
+        if sleeps(&heap.inside.lock()) || mapper.is_unfilled(start.0, end.0) {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", chain.at()) });
         }
         Ok(Span { chain: chain.at().0, start, end, given: tenant.grants })

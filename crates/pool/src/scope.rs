@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
-use crate::mapper::slot::Slot;
 use std::ops::Range;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -135,7 +134,7 @@ impl Engine {
 fn is_border(chain: &Chain, at: Address, granule_bytes: u64) -> bool {
     let vacant = chain.is_kept() && at <= chain.end() && at.is_aligned(granule_bytes);
     match chain.slot_holding(at) {
-        Some(slot) => slot.at() == at || (vacant && matches!(slot, Slot::Hole(_))),
+        Some(slot) => slot.at() == at || (vacant && slot.is_nobodys()),
         None => at == chain.top() || vacant,
     }
 }

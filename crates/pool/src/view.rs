@@ -165,7 +165,8 @@ fn handles_of(mapper: &Mapper, address: Address, bytes: u64) -> Result<Vec<Arc<P
 /// Refuses a part whose ends lie inside handles.
 pub(crate) fn demand_whole(mapper: &Mapper, address: Address, bytes: u64) -> Result<()> {
     let end = address + bytes;
-    let cut = mapper.slots_over(address, end).find(|slot| slot.at() < address || slot.end() > end);
+    let mut handles = mapper.slots_over(address, end).filter(|slot| !slot.is_nobodys());
+    let cut = handles.find(|slot| slot.at() < address || slot.end() > end);
     let bounds = cut.map(|slot| (slot.at(), slot.end()));
     bounds.map_or(Ok(()), |(start, end)| Err(Error::NotWhole { address, bytes, start, end }))
 }

@@ -74,6 +74,11 @@ impl Slot {
         self.at() + self.bytes()
     }
 
+    /// Whether its bytes are nobody's: no block, and nothing free, is in it.
+    pub(crate) const fn is_nobodys(&self) -> bool {
+        matches!(self, Self::Stale { .. } | Self::Hole(_) | Self::Lost { .. })
+    }
+
     /// What it held, if it sleeps.
     pub(crate) const fn content(&self) -> Option<&Content> {
         match self {

@@ -42,9 +42,11 @@ impl World<'_> {
         let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].end.is_none()) else { return false };
         let wanted = (from..from + granules).map(|granule| granule * granule_bytes);
         let lacking: Vec<u64> = wanted.filter(|offset| !held.cells.contains_key(offset)).collect();
+        let is_kept = lacking.iter().any(|&offset| self.is_held((id, offset)));
         match growable.back(from * granule_bytes, granules * granule_bytes) {
             Ok(()) => {
                 assert!(lacking.is_empty() || !self.asleep[held.arena], "the arena sleeps");
+                assert!(!is_kept, "a lease keeps what was given back");
                 for offset in lacking {
                     self.add_cell((id, offset), granule_bytes);
                     self.assert_home((id, offset));
@@ -55,6 +57,10 @@ impl World<'_> {
             Err(_) if self.refused() => true,
             Err(Error::Asleep { .. }) => {
                 assert!(self.asleep[held.arena] || held.captured, "nothing of it sleeps");
+                false
+            }
+            Err(Error::Held { .. }) => {
+                assert!(is_kept, "nobody holds what was given back");
                 false
             }
             Err(Error::Capturing { .. }) => {
@@ -86,7 +92,8 @@ impl World<'_> {
         let granule_bytes = self.case.granule_bytes;
         let part = from * granule_bytes..(from + granules).min(BUFFER_GRANULES) * granule_bytes;
         let given: Vec<u64> = self.blocks[&id].cells.range(part.clone()).map(|(&offset, _)| offset).collect();
-        if part.is_empty() || given.iter().any(|&offset| self.is_held((id, offset))) {
+        // What a lease holds may go, and stays in place until it ends.
+        if part.is_empty() || given.iter().any(|&offset| self.is_seen((id, offset))) {
             return;
         }
         let held = self.blocks.get_mut(&id).unwrap();

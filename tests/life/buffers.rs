@@ -39,7 +39,9 @@ impl World<'_> {
         let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return false };
         let granule_bytes = self.case.granule_bytes;
         let held = &self.blocks[&id];
-        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].end.is_none()) else { return false };
+        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].end.is_none()) else {
+            return false;
+        };
         let wanted = (from..from + granules).map(|granule| granule * granule_bytes);
         let lacking: Vec<u64> = wanted.filter(|offset| !held.cells.contains_key(offset)).collect();
         let is_kept = lacking.iter().any(|&offset| self.is_held((id, offset)));

@@ -215,7 +215,12 @@ impl World<'_> {
 
     /// Exchanges what stands at the one places with what stands at the others.
     fn cross(&mut self, scopes: [Scope; 2], [ones, others]: [Vec<Place>; 2]) -> bool {
-        let target = Target { scope: scopes[0], places: [&ones[..], &others[..]].concat(), reach: Vec::new(), arenas: Vec::new() };
+        let target = Target {
+            scope: scopes[0],
+            places: [&ones[..], &others[..]].concat(),
+            reach: Vec::new(),
+            arenas: Vec::new(),
+        };
         match self.pool.exchange(scopes[0], scopes[1]) {
             Ok(()) => {
                 self.demand_free(&target.places);

@@ -43,17 +43,26 @@ impl World<'_> {
         }
     }
 
-    pub fn held(
-        block: Block,
-        kind: Kind,
-        (owner, arena): (usize, usize),
-        base: Given,
-        placement: Placement,
-    ) -> Held {
+    pub fn held(block: Block, kind: Kind, (owner, arena): (usize, usize), base: Given, placement: Placement) -> Held {
         let (cells, sent, asked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (users, growable) = (BTreeSet::from([owner]), None);
         let (live, captured, evicted) = (true, arena >= GRAPH, false);
-        Held { block, kind, owner, arena, live, captured, cells, users, base, placement, sent, asked, growable, evicted }
+        Held {
+            block,
+            kind,
+            owner,
+            arena,
+            live,
+            captured,
+            cells,
+            users,
+            base,
+            placement,
+            sent,
+            asked,
+            growable,
+            evicted,
+        }
     }
 
     /// A new block comes into the shadow, and is written.

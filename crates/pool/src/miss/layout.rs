@@ -79,7 +79,10 @@ mod tests {
         places.change(104..112, |_| C);
         let sent = layout().sent(100, &places);
         assert_eq!(sent.runs, [(2, A), (8, C), (12, C), (16, B)]);
-        assert_eq!([0, 2, 8, 15, 16].map(|at| sent.at(at)), [Some((2, A)), Some((8, C)), Some((12, C)), Some((16, B)), None]);
+        assert_eq!(
+            [0, 2, 8, 15, 16].map(|at| sent.at(at)),
+            [Some((2, A)), Some((8, C)), Some((12, C)), Some((16, B)), None]
+        );
         assert!(sent.allows((0, 2), A) && sent.allows((3, 8), C) && sent.allows((12, 16), B));
         assert!(!sent.allows((0, 3), A) && !sent.allows((2, 4), A) && !sent.allows((14, 17), B));
     }

@@ -95,7 +95,9 @@ impl Portion {
     /// The idle slots in it whose memory lies elsewhere than it shall. What a graph or a pin keeps in place is not
     /// among them: it serves where it is.
     pub(crate) fn displaced<'a>(&self, mapper: &'a Mapper, inside: &Inside) -> Result<Vec<&'a Slot>> {
-        let (Some(chain), Some(tenant)) = (mapper.chains.get(&self.chain), &inside.tenant) else { return Ok(Vec::new()) };
+        let (Some(chain), Some(tenant)) = (mapper.chains.get(&self.chain), &inside.tenant) else {
+            return Ok(Vec::new());
+        };
         let stays = |slot: &Slot| mapper.pins.touch(slot.at().0, slot.end().0);
         let idle = self.slots(chain).filter(|slot| !inside.has_block(slot.at().0) && !stays(slot));
         let idle: Vec<(&Slot, DeviceId)> = idle.filter_map(|slot| Some((slot, slot.current()?.device()))).collect();

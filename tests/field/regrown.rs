@@ -2,7 +2,7 @@
 //! who may use it, and what it holds.
 
 use crate::rig::{HERE, KIB, Rig, Shape, Stream};
-use stitchpool::driver::{Address, DeviceId, ErrorKind, Grant, Rights, Verb};
+use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Grant, Rights, Verb};
 use stitchpool::{ArenaId, Backup, Error, Growable, Placement, Request, Scope};
 
 const CHUNK: u64 = 64 * KIB;
@@ -82,6 +82,22 @@ fn what_grows_after_a_migration_lies_where_the_buffer_was_sent() {
             intact(&rig, stream, &buffer, &kept);
         }
     }
+}
+
+#[test]
+fn an_arena_that_sleeps_is_sent_nowhere() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let (arena, request) = in_arena(&rig, stream, "cache");
+    let buffer = written(&rig, stream, &request);
+    buffer.give_back(0, 4 * CHUNK).unwrap();
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
+    let refused = rig.pool().migrate(Scope::Arena(arena), THERE).unwrap_err();
+    assert!(matches!(refused, Error::Asleep { .. }), "{refused}");
+    rig.pool().migrate(Scope::All, THERE).unwrap();
+    rig.pool().resume(Scope::Arena(arena)).unwrap();
+    buffer.grow_to(2 * CHUNK).unwrap();
+    assert_eq!(devices(&buffer, 2), [0; 2]);
 }
 
 #[test]
@@ -324,5 +340,43 @@ fn a_refusal_of_any_call_of_a_growth_that_makes_room_changes_nothing() {
                 break;
             }
         }
+    }
+}
+
+/// A buffer of which half has memory again after a resume that failed, and not its content: the driver neither
+/// opened it nor took it back.
+fn half_woken(rig: &Rig, stream: Stream) -> Growable {
+    let buffer = written(rig, stream, &Request::new(0, stream.id));
+    rig.pool().suspend(part(&buffer, 2, 2), &Backup::Host).unwrap();
+    rig.faulty.fail(Verb::SetRights, 1, ErrorKind::Unknown);
+    rig.faulty.arm(Fault { verb: Some(Verb::Unmap), nth: 1, lasting: true, kind: ErrorKind::Unknown });
+    assert!(rig.pool().resume(part(&buffer, 2, 2)).is_err());
+    rig.faulty.clear();
+    assert!(buffer.segments(0, 4 * CHUNK).is_ok(), "it stands");
+    buffer
+}
+
+#[test]
+fn what_was_given_back_without_its_content_is_owed_none() {
+    for taken in [false, true] {
+        let rig = Shape::exact(CHUNK, 4).build();
+        let (stream, other) = (rig.stream(), rig.stream());
+        let buffer = half_woken(&rig, stream);
+        buffer.give_back(2 * CHUNK, 2 * CHUNK).unwrap();
+        if taken {
+            // Its memory serves somebody else in between.
+            let block = rig.take(other, 2 * CHUNK);
+            rig.touch(other.raw, block, 2 * CHUNK);
+            rig.free(block);
+            rig.assert_right();
+        }
+        rig.pool().set_rights(part(&buffer, 2, 2), &[Grant { device: HERE, rights: Rights::ReadWrite }]).unwrap();
+        buffer.grow_to(4 * CHUNK).unwrap();
+        (2..4).for_each(|chunk| rig.fill(stream, at(&buffer, chunk), CHUNK, 20 + chunk));
+        rig.pool().lease(at(&buffer, 3)).unwrap();
+        rig.pool().resume(part(&buffer, 0, 4)).unwrap();
+        rig.pool().resume(Scope::All).unwrap();
+        (2..4).for_each(|chunk| rig.verify(stream, at(&buffer, chunk), CHUNK, 20 + chunk));
+        intact(&rig, stream, &buffer, &[0, 1]);
     }
 }

@@ -209,6 +209,6 @@ pub enum Op {
         place: usize,
         granules: u64,
     },
-    /// A call of the driver during the next step fails.
-    Fault(Fault),
+    /// Calls of the driver during the next step fail.
+    Faults(Vec<Fault>),
 }

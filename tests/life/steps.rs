@@ -5,12 +5,14 @@ use crate::rig::fault::faults;
 use crate::rig::size::sizes;
 use crate::world::{ARENAS, GRAPH, GRAPHS};
 use proptest::prelude::*;
-use stitchpool::driver::{Rights, Verb};
+use stitchpool::driver::{ErrorKind, Fault, Rights, Verb};
 
 pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     let shape = prop_oneof![2 => Just((4_u64 << 10, 96_u64)), 1 => Just((64_u64 << 10, 40_u64))];
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
-    let steps = prop_oneof![20 => ops(refused).prop_map(|op| vec![op]), 1 => replays()];
+    let single = ops(refused).prop_map(|op| vec![op]);
+    let rare = if refused { prop_oneof![replays(), half_woken()].boxed() } else { replays().boxed() };
+    let steps = prop_oneof![20 => single, 1 => rare];
     let steps = prop::collection::vec(steps, 1..140).prop_map(|steps| steps.concat());
     let settings = (
         prop::bool::weighted(0.3),
@@ -36,7 +38,7 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
 
 fn ops(refused: bool) -> BoxedStrategy<Op> {
     let calm = prop_oneof![4 => blocks(), 3 => holders(), 3 => moves(), 2 => graphs(), 2 => surroundings()];
-    let fault = faults(VERBS).prop_map(Op::Fault);
+    let fault = faults(VERBS).prop_map(|fault| Op::Faults(vec![fault]));
     if refused { prop_oneof![8 => calm, 1 => fault].boxed() } else { calm.boxed() }
 }
 
@@ -145,6 +147,15 @@ fn replays() -> impl Strategy<Value = Vec<Op>> {
             std::iter::once(begin).chain(named).chain(ends).chain(sleep).collect()
         },
     )
+}
+
+/// A resume that is refused, and so is its way back: memory stands without its rights and its content.
+fn half_woken() -> impl Strategy<Value = Vec<Op>> {
+    (aim(), store(), 1..5_u64, blocks()).prop_map(|(of, to, nth, then)| {
+        let refused = |verb, nth, lasting| Fault { verb: Some(verb), nth, lasting, kind: ErrorKind::Unknown };
+        let faults = vec![refused(Verb::SetRights, nth, false), refused(Verb::Unmap, 1, true)];
+        vec![Op::Suspend { of, to }, Op::Faults(faults), Op::Resume(of), then]
+    })
 }
 
 fn graphs() -> impl Strategy<Value = Op> {

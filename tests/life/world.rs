@@ -142,9 +142,9 @@ impl<'a> World<'a> {
 
     /// One step. What a made fault has stopped is done again without, and must then go as without.
     pub fn step(&mut self, op: &Op) {
-        if let Op::Fault(fault) = op {
+        if let Op::Faults(faults) = op {
             self.faulty.clear();
-            return self.faulty.arm(*fault);
+            return faults.iter().for_each(|fault| self.faulty.arm(*fault));
         }
         self.failed_before = self.faulty.failed();
         let stopped = self.act_within_limits(op);
@@ -217,7 +217,7 @@ impl<'a> World<'a> {
                 self.host.set_now_us(self.now_us);
             }
             Op::Outside { place, granules } => self.set_outside(*place, *granules),
-            Op::Fault(_) => {}
+            Op::Faults(_) => {}
         }
         false
     }

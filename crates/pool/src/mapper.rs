@@ -189,6 +189,7 @@ impl Mapper {
             chain.make_stale(at, fences);
             self.stale.push_back(at);
         }
+        self.forget_unfilled(at);
     }
 
     /// Makes a slot a hole, and gives its handle: nothing else does that to one that is mapped. Whoever calls it has
@@ -200,6 +201,7 @@ impl Mapper {
         chain.recede();
         self.counts.unmapped += 1;
         self.drop_if_empty(at);
+        self.forget_unfilled(at);
         Ok(handle)
     }
 
@@ -224,6 +226,13 @@ impl Mapper {
             let bytes = self.slot_holding(at.0).map_or(0, Slot::bytes);
             heap.note_asleep(0, bytes);
             self.unfilled.insert(at.0, (heap.index, content));
+        }
+    }
+
+    /// Nobody wants any more what a slot should have been filled with.
+    fn forget_unfilled(&mut self, at: Address) {
+        if let Some((_, content)) = self.unfilled.remove(&at.0) {
+            self.put_trays(content.into_trays());
         }
     }
 

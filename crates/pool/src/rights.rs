@@ -161,11 +161,12 @@ impl Engine {
         let tenant = heap.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
         mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
         demand_whole(mapper, start, bytes)?;
+        let asleep = |slot: &Slot| slot.content().is_some() || mapper.is_unfilled(slot.at().0, slot.end().0);
         let sleeps = |inside: &Inside| {
-            let mut asleep = mapper.slots_over(start, end).filter(|slot| matches!(slot, Slot::Asleep { .. }));
-            asleep.any(|slot| inside.has_block(slot.at().0))
+            let mut slots = mapper.slots_over(start, end);
+            slots.any(|slot| inside.has_block(slot.at().0) && asleep(slot))
         };
-        if sleeps(&heap.inside.lock()) || mapper.is_unfilled(start.0, end.0) {
+        if sleeps(&heap.inside.lock()) {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", chain.at()) });
         }
         Ok(Span { chain: chain.at().0, start, end, given: tenant.grants })

@@ -92,8 +92,8 @@ impl Portion {
         Ok(lack)
     }
 
-    /// The idle slots in it whose memory lies elsewhere than it shall. What a graph or a pin keeps in place is not
-    /// among them: it serves where it is.
+    /// The idle slots in it whose memory lies elsewhere than it shall, or that a failed resume left without rights. What
+    /// a graph or a pin keeps in place is not among them: it serves where it is.
     pub(crate) fn displaced<'a>(&self, mapper: &'a Mapper, inside: &Inside) -> Result<Vec<&'a Slot>> {
         let (Some(chain), Some(tenant)) = (mapper.chains.get(&self.chain), &inside.tenant) else {
             return Ok(Vec::new());
@@ -104,7 +104,8 @@ impl Portion {
         let Some((last, _)) = idle.last().filter(|_| !mapper.serves_graph(inside)) else { return Ok(Vec::new()) };
         let layout = self.layout(chain, &tenant.key.placement, last.end().0, mapper.granule_bytes())?;
         let lies = |slot: &Slot| (slot.at().0 - self.chain, slot.end().0 - self.chain);
-        let displaced = idle.iter().filter(|(slot, device)| !layout.allows(lies(slot), *device));
+        let unfilled = |slot: &Slot| mapper.is_unfilled(slot.at().0, slot.end().0);
+        let displaced = idle.iter().filter(|(slot, device)| !layout.allows(lies(slot), *device) || unfilled(slot));
         Ok(displaced.map(|(slot, _)| *slot).collect())
     }
 

@@ -47,13 +47,13 @@ impl Engine {
         self.with_notice(&[&ground], None, || self.move_all(&ground, device))
     }
 
-    /// A part of a growable buffer that has no memory, and none to wake.
+    /// A range of a growable buffer that has no memory, and none to wake.
     fn unbacked(&self, scope: Scope) -> Result<Ground> {
         let mapper = self.mapper.lock();
         let ground = self.ground(&mapper, scope)?;
         let sleeps = |slot: &Slot| slot.content().is_some() || mapper.unfilled.contains_key(&slot.at().0);
         let any = slots_of(&mapper, &ground).any(|(_, slot)| sleeps(slot));
-        if any { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
+        if any || !ground.arenas.is_empty() { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {

@@ -18,9 +18,10 @@ impl World<'_> {
             placement: self.placement(place, device),
             ..Request::new(0, self.lanes[lane].stream.id).in_arena(self.arenas[arena])
         };
-        let arena = self.serving(lane, arena);
         let granule_bytes = self.case.granule_bytes;
-        match self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes) {
+        let make = || self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes);
+        let (made, arena) = self.served(lane, arena, make);
+        match made {
             Ok(growable) => {
                 let block = Block { address: growable.address(), bytes: growable.max_bytes() };
                 let placement = request.placement.unwrap_or(Placement::Home(device));

@@ -19,6 +19,8 @@ pub struct Case {
     pub keeps: bool,
     /// Whether all is open to every device that has, or had, a stream. Then the second device has none at first.
     pub open: bool,
+    /// Whether the driver is asked, with each request, whether its stream is being captured.
+    pub asks: bool,
     /// Whether host memory is a place of the pool, as large as a device.
     pub host: bool,
     pub ops: Vec<Op>,
@@ -176,6 +178,8 @@ pub enum Op {
         arena: usize,
         driver_first: bool,
     },
+    /// A capture that the pool is not told of, where it asks: its first request finds it out.
+    BeginUntold(usize),
     /// Captured work writes a block of before.
     Name {
         lane: usize,

@@ -4,7 +4,7 @@ use crate::buffers::BUFFER_GRANULES;
 use crate::case::{Aim, Kind, Store};
 use crate::requests::lies;
 use crate::shadow::{Place, right};
-use crate::world::{ARENAS, GRAPH, World};
+use crate::world::{GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{DeviceId, ErrorKind, Grant, Rights};
 use stitchpool::{Error, Scope};
@@ -41,8 +41,11 @@ impl World<'_> {
             Some(Target { scope, places, reach, arenas: Vec::new() })
         };
         match of {
-            Aim::All => whole(Scope::All, (0..ARENAS).collect()),
-            Aim::Arena(arena) => whole(Scope::Arena(self.arenas[arena % ARENAS]), vec![arena % ARENAS]),
+            Aim::All => whole(Scope::All, (0..self.arenas.len()).collect()),
+            Aim::Arena(pick) => {
+                let arena = pick % self.arenas.len();
+                whole(Scope::Arena(self.arenas[arena]), vec![arena])
+            }
             Aim::Block(pick) => {
                 let id = self.pick(pick, ANY)?;
                 let held = &self.blocks[&id];

@@ -4,7 +4,7 @@ use crate::case::{End, Kind};
 use crate::requests::lies;
 use crate::rig::Application;
 use crate::shadow::{Given, right};
-use crate::world::{ARENAS, DEVICES, GRAPH, World};
+use crate::world::{DEVICES, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
 use stitchpool::{Error, Holdings, Scope, Stats};
@@ -129,7 +129,7 @@ impl World<'_> {
             self.tell_end(lane);
         }
         self.host.run_all();
-        (GRAPH..ARENAS).for_each(|arena| self.release(arena));
+        (GRAPH..self.arenas.len()).for_each(|arena| self.release(arena));
         self.leases.clear();
         self.views.clear();
         self.pins.clear();
@@ -149,7 +149,7 @@ impl World<'_> {
         assert_eq!((trimmed.waiting_bytes, trimmed.refusal), (0, None));
         self.inspect();
         let quarantined = self.pool.stats().quarantined;
-        self.last.into_iter().flatten().for_each(|last| self.host.forget_mark(last));
+        self.last.iter().flatten().for_each(|&last| self.host.forget_mark(last));
         self.lanes.iter().filter_map(|lane| lane.end).for_each(|end| self.host.forget_mark(end));
         let Self { host, faulty, pool, .. } = self;
         drop((pool, faulty));

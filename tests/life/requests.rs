@@ -20,9 +20,9 @@ impl World<'_> {
             placement: self.placement(place, device),
             ..Request::new(size.bytes(self.case.granule_bytes), self.lanes[lane].stream.id).in_arena(self.arenas[arena])
         };
-        let arena = self.serving(lane, arena);
         let placement = request.placement.clone().unwrap_or(Placement::Home(device));
-        match self.pool.alloc(&request) {
+        let (outcome, arena) = self.served(lane, arena, || self.pool.alloc(&request));
+        match outcome {
             Ok(block) => {
                 assert!(!self.asleep[arena], "the arena sleeps");
                 let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };

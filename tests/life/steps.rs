@@ -20,9 +20,10 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
         prop::bool::weighted(0.6),
         prop::bool::weighted(0.25),
         any::<bool>(),
+        prop::bool::weighted(0.3),
     );
     (shape, handles, settings, steps).prop_map(
-        |((granule_bytes, granules), handle_granules, (lags, tight, host, open, keeps), ops)| Case {
+        |((granule_bytes, granules), handle_granules, (lags, tight, host, open, keeps, asks), ops)| Case {
             granule_bytes,
             granules,
             handle_granules,
@@ -31,6 +32,7 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
             host,
             open,
             keeps,
+            asks,
             ops,
         },
     )
@@ -105,7 +107,7 @@ fn holders() -> impl Strategy<Value = Op> {
 fn aim() -> impl Strategy<Value = Aim> {
     prop_oneof![
         1 => Just(Aim::All),
-        2 => (0..ARENAS).prop_map(Aim::Arena),
+        2 => (0..ARENAS + 2).prop_map(Aim::Arena),
         3 => pick().prop_map(Aim::Block),
         3 => part().prop_map(|(block, from, length)| Aim::Part(block, from, length)),
         2 => (pick(), 0..12_u64, 1..17_u64).prop_map(|(buffer, from, length)| Aim::Stretch(buffer, from, length)),
@@ -163,10 +165,11 @@ fn graphs() -> impl Strategy<Value = Op> {
     let begin = (pick(), 0..GRAPHS, any::<bool>());
     prop_oneof![
         4 => begin.prop_map(|(lane, arena, driver_first)| Op::Begin { lane, arena, driver_first }),
+        2 => pick().prop_map(Op::BeginUntold),
         2 => names(),
         12 => (pick(), how).prop_map(|(lane, how)| Op::End { lane, how }),
         4 => (pick(), pick()).prop_map(|(graph, lane)| Op::Launch { graph, lane }),
-        1 => (0..GRAPHS).prop_map(Op::Release),
+        1 => (0..GRAPHS + 2).prop_map(Op::Release),
     ]
 }
 

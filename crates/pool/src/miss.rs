@@ -132,7 +132,7 @@ impl Engine {
                 return Ok(Next::Plan);
             }
         }
-        let error = match Stitch::new(mapper, &self.registry, job).carry_out(plan) {
+        let (error, left_bytes) = match Stitch::new(mapper, &self.registry, job).carry_out(plan) {
             Stitched::Block(address) => {
                 self.note_moves(mapper, job, plan);
                 self.note_use(mapper, Address(address));
@@ -140,11 +140,11 @@ impl Engine {
                 return Ok(Next::Served(address));
             }
             Stitched::Overtaken => return Ok(Next::Plan),
-            Stitched::Refused(error) => error,
+            Stitched::Refused(error, left_bytes) => (error, left_bytes),
         };
         match error.kind {
             ErrorKind::OutOfMemory => {
-                lower_ceiling(mapper, job, error.device);
+                lower_ceiling(mapper, job, error.device, left_bytes);
                 tried.refusal = Some(error);
                 Ok(Next::Plan)
             }
@@ -256,15 +256,17 @@ fn sharers(placement: &Placement) -> Vec<DeviceId> {
     }
 }
 
-/// The driver has less than the limit: the next plan creates no more than it has now, in granules.
-fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
+/// The driver has less than the limit: the next plan creates no more than it has now, in granules. `left_bytes`: so
+/// much at most, as far as it has told by giving and refusing.
+fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>, left_bytes: Option<u64>) {
     let devices = device.map_or_else(|| job.devices(mapper), |device| vec![device]);
     for device in devices {
         let held_bytes = mapper.held_bytes(device);
-        // A driver that says it has the bytes and still refuses is asked for half, and half again.
-        let room_bytes = match job.ceilings.get(&device) {
-            None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
-            Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
+        // A driver that says it has the bytes and still refuses is taken at what it gave.
+        let room_bytes = match (job.ceilings.get(&device), left_bytes) {
+            (None, _) => mapper.device_free_bytes(device).or(left_bytes).unwrap_or(job.bytes() / 2),
+            (Some(_), Some(left_bytes)) => left_bytes,
+            (Some(ceiling), None) => ceiling.saturating_sub(held_bytes) / 2,
         };
         tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);

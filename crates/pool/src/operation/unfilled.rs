@@ -15,12 +15,7 @@ use stitchpool_driver::Address;
 
 impl Engine {
     /// Opens and fills those of a ground, and notes which they were. Says how many bytes came back.
-    pub(crate) fn fill_unfilled(
-        &self,
-        mapper: &mut Mapper,
-        ground: &Ground,
-        filled: &mut Vec<Address>,
-    ) -> Result<u64> {
+    pub(crate) fn fill_unfilled(&self, mapper: &mut Mapper, ground: &Ground, filled: &mut Vec<Address>) -> Result<u64> {
         let left =
             mapper.unfilled.iter().filter(|(at, (heap, _))| ground.span.contains(at) && ground.heaps.contains(heap));
         // An arena comes back without its blocks that were evicted.

@@ -71,7 +71,8 @@ impl World<'_> {
                 false
             }
             Err(Error::OutOfMemory(_)) => {
-                let homes: Vec<Vec<DeviceId>> = lacking.iter().map(|&offset| held.homes(offset)).collect();
+                let homes: Vec<Vec<DeviceId>> =
+                    lacking.iter().map(|&offset| held.homes(offset, granule_bytes)).collect();
                 assert!(self.may_seem_capturing() || self.is_short_of(&homes), "{homes:?} are left");
                 false
             }
@@ -85,7 +86,7 @@ impl World<'_> {
     /// New memory of a buffer lies where it shall. What a graph or a pin keeps in place serves where it is.
     fn assert_home(&self, (id, offset): Place) {
         let held = &self.blocks[&id];
-        let (device, homes) = (held.cells[&offset].device.unwrap(), held.homes(offset));
+        let (device, homes) = (held.cells[&offset].device.unwrap(), held.homes(offset, self.case.granule_bytes));
         let stays = held.captured || self.is_pinned((id, offset));
         assert!(stays || homes.contains(&device), "it lies on {device}, and shall on {homes:?}");
     }

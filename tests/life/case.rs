@@ -45,6 +45,8 @@ pub enum Where {
     Dealt,
     /// Granule by granule at home, on the other device and in the host's memory.
     Mixed,
+    /// Two parts at home, then one on the other device.
+    Weighted,
     /// At home, then on the other device, then in the host's memory.
     Spilled,
 }

@@ -4,7 +4,7 @@
 use crate::case::{Store, Where};
 use crate::world::{DEVICES, World};
 use stitchpool::driver::{DeviceId, Driver};
-use stitchpool::{Backup, Holdings, Placement, Segment};
+use stitchpool::{Backup, Holdings, Piece, Placement, Segment};
 
 impl World<'_> {
     /// A place of the pool.
@@ -32,18 +32,19 @@ impl World<'_> {
             Where::Host => Some(Placement::Home(host.unwrap_or(other))),
             Where::Dealt => deal(vec![home, other]),
             Where::Mixed => deal([home, other].into_iter().chain(host).collect()),
+            Where::Weighted => Some(Placement::Weighted(vec![(home, 2), (other, 1)])),
             Where::Spilled => Some(Placement::Spill([home, other].into_iter().chain(host).collect())),
         }
     }
 
-    /// Each segment lies where the placement says, stripe by stripe where it deals.
-    pub fn assert_placed(placement: &Placement, segments: &[Segment]) {
-        let devices = placement.devices();
-        let fits = |(stripe, segment): (usize, &Segment)| match placement {
-            Placement::RoundRobin { .. } => segment.device == devices[stripe % devices.len()],
-            _ => devices.contains(&segment.device),
-        };
-        assert!(segments.iter().enumerate().all(fits), "{placement:?}: {segments:?}");
+    /// Each granule lies where the placement says.
+    pub fn assert_placed(placement: &Placement, segments: &[Segment], granule_bytes: u64) {
+        let bytes = segments.iter().map(|segment| segment.bytes).sum();
+        let mut homes = placed(placement, bytes, granule_bytes).into_iter();
+        let granules =
+            |segment: &Segment| std::iter::repeat_n(segment.device, (segment.bytes / granule_bytes) as usize);
+        let mut lies = segments.iter().flat_map(granules);
+        assert!(lies.all(|device| homes.next().unwrap().contains(&device)), "{placement:?}: {segments:?}");
     }
 
     /// What the pool holds of each place.
@@ -109,4 +110,13 @@ impl World<'_> {
     pub fn set_outside(&self, place: usize, granules: u64) {
         drop(self.host.outside(self.place(place), granules * self.case.granule_bytes));
     }
+}
+
+/// The devices that each granule of so many bytes may lie on.
+pub fn placed(placement: &Placement, bytes: u64, granule_bytes: u64) -> Vec<Vec<DeviceId>> {
+    let homes = |piece: Piece| {
+        let home = std::iter::once(piece.device).chain(placement.fallbacks().iter().copied()).collect();
+        std::iter::repeat_n(home, (piece.bytes / granule_bytes) as usize)
+    };
+    placement.pieces(bytes, granule_bytes).unwrap().into_iter().flat_map(homes).collect()
 }

@@ -28,7 +28,7 @@ impl World<'_> {
                 let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };
                 let segments = self.pool.segments(block.address, block.bytes).unwrap();
                 if exclusive {
-                    Self::assert_placed(&placement, &segments);
+                    Self::assert_placed(&placement, &segments, self.case.granule_bytes);
                 }
                 self.enter(Self::held(block, kind, (lane, arena), self.base(device, &placement), placement));
                 false

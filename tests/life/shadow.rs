@@ -1,6 +1,7 @@
 //! What the application knows: its blocks, who used them, who may, and which bytes they hold.
 
 use crate::case::Kind;
+use crate::places::placed;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool::driver::{Address, DeviceId, Rights};
 use stitchpool::{Block, Growable, Lease, Pin, Placement, View};
@@ -62,16 +63,13 @@ impl Held {
     }
 
     /// The devices that new memory may lie on at a place of a buffer.
-    pub fn homes(&self, offset: u64) -> Vec<DeviceId> {
-        let devices = self.placement.devices();
-        let placed = match self.placement {
-            Placement::RoundRobin { stripe_bytes, .. } => {
-                vec![devices[(offset / stripe_bytes) as usize % devices.len()]]
+    pub fn homes(&self, offset: u64, granule_bytes: u64) -> Vec<DeviceId> {
+        match self.sent.get(&offset) {
+            Some(&device) => std::iter::once(device).chain(self.placement.fallbacks().iter().copied()).collect(),
+            None => {
+                placed(&self.placement, self.block.bytes, granule_bytes).swap_remove((offset / granule_bytes) as usize)
             }
-            _ => devices,
-        };
-        let sent = |&device| std::iter::once(device).chain(self.placement.fallbacks().iter().copied()).collect();
-        self.sent.get(&offset).map_or(placed, sent)
+        }
     }
 }
 

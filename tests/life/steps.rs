@@ -63,6 +63,7 @@ fn place() -> impl Strategy<Value = Where> {
         1 => Just(Where::Host),
         1 => Just(Where::Dealt),
         1 => Just(Where::Mixed),
+        1 => Just(Where::Weighted),
         3 => Just(Where::Spilled),
     ]
 }

@@ -139,6 +139,26 @@ fn what_an_exchange_brought_is_not_taken_back_where_it_does_not_belong() {
 }
 
 #[test]
+fn a_gap_has_nothing_to_exchange() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let (one, two) = [1, 2].map(|_| written(&rig, stream, &Request::new(0, stream.id))).into();
+    two.give_back(CHUNK, CHUNK).unwrap();
+    let exchange = |from: u64, chunks: u64| rig.pool().exchange(part(&one, 0, chunks), part(&two, from, chunks));
+    // Whether what was given back still has its memory makes no difference.
+    for _ in 0..2 {
+        assert_eq!(exchange(0, 2), Err(Error::NotBacked { offset_bytes: CHUNK }));
+        assert_eq!(exchange(1, 1), Err(Error::NotBacked { offset_bytes: CHUNK }));
+        assert_eq!(exchange(6, 2), Err(Error::NotBacked { offset_bytes: 6 * CHUNK }));
+        rig.pool().trim_and_wait().unwrap();
+    }
+    rig.pool().suspend(part(&two, 3, 1), &Backup::Host).unwrap();
+    assert!(matches!(exchange(2, 2), Err(Error::Asleep { .. })));
+    intact(&rig, stream, &one, &[0, 1, 2, 3]);
+    intact(&rig, stream, &two, &[0, 2]);
+}
+
+#[test]
 fn shares_that_were_exchanged_grow_again_as_they_were_dealt() {
     let rig = two_devices().build();
     let stream = rig.stream();

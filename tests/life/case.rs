@@ -173,7 +173,7 @@ pub enum Op {
     },
     Exchange(usize, usize),
     /// Parts of blocks or buffers, perhaps of one.
-    ExchangeParts((usize, u64), (usize, u64), u64),
+    ExchangeParts([Aim; 2]),
     /// A capture into one of the graphs' arenas; the driver or the pool hears of it first.
     Begin {
         lane: usize,

@@ -202,16 +202,15 @@ impl World<'_> {
         self.cross(scopes, places)
     }
 
-    pub fn exchange_parts(&mut self, one: (usize, u64), other: (usize, u64), length: u64) -> bool {
-        let [Some(one), Some(other)] = [one, other].map(|(pick, from)| self.target(Aim::Part(pick, from, length)))
-        else {
-            return false;
-        };
+    pub fn exchange_parts(&mut self, aims: [Aim; 2]) -> bool {
+        let [Some(one), Some(other)] = aims.map(|aim| self.target(aim)) else { return false };
+        let is_full = |target: &Target| target.reach.iter().all(|place| target.places.contains(place));
         let meet = one.places.iter().any(|place| other.places.contains(place));
-        if one.places.len() == other.places.len() && (!meet || one.places == other.places) {
+        let fits = one.places.len() == other.places.len() && (!meet || one.places == other.places);
+        if fits && is_full(&one) && is_full(&other) {
             return self.cross([one.scope, other.scope], [one.places, other.places]);
         }
-        // Neither overlap nor different lengths can be.
+        // Neither overlap nor different lengths can be, nor gaps.
         assert!(self.pool.exchange(one.scope, other.scope).is_err());
         self.refused()
     }

@@ -11,7 +11,8 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     let shape = prop_oneof![2 => Just((4_u64 << 10, 96_u64)), 1 => Just((64_u64 << 10, 40_u64))];
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
     let single = ops(refused).prop_map(|op| vec![op]);
-    let rare = if refused { prop_oneof![replays(), half_woken()].boxed() } else { replays().boxed() };
+    let calm = prop_oneof![replays(), regrown()];
+    let rare = if refused { prop_oneof![2 => calm, 1 => half_woken()].boxed() } else { calm.boxed() };
     let steps = prop_oneof![20 => single, 1 => rare];
     let steps = prop::collection::vec(steps, 1..140).prop_map(|steps| steps.concat());
     let settings = (
@@ -122,10 +123,15 @@ fn store() -> impl Strategy<Value = Store> {
 }
 
 fn moves() -> impl Strategy<Value = Op> {
-    let ends = || (pick(), 0..8_u64);
+    let ends = || (pick(), 0..8_u64, prop::bool::weighted(0.4));
+    let end = |(pick, from, stretch), length| match stretch {
+        true => Aim::Stretch(pick, from, length),
+        false => Aim::Part(pick, from, length),
+    };
+    let parts = (ends(), ends(), 1..4_u64).prop_map(move |(one, other, length)| [one, other].map(|of| end(of, length)));
     prop_oneof![
         6 => (aim(), store()).prop_map(|(of, to)| Op::Suspend { of, to }),
-        2 => (ends(), ends(), 1..4_u64).prop_map(|(one, other, length)| Op::ExchangeParts(one, other, length)),
+        2 => parts.prop_map(Op::ExchangeParts),
         8 => aim().prop_map(Op::Resume),
         3 => (aim(), 0..3_usize).prop_map(|(of, place)| Op::Migrate { of, place }),
         2 => (pick(), pick()).prop_map(|(one, other)| Op::Exchange(one, other)),
@@ -150,6 +156,17 @@ fn replays() -> impl Strategy<Value = Vec<Op>> {
             std::iter::once(begin).chain(named).chain(ends).chain(sleep).collect()
         },
     )
+}
+
+/// A buffer of which a part is given back that stands elsewhere than it shall, and backed again.
+fn regrown() -> impl Strategy<Value = Vec<Op>> {
+    (pick(), pick(), place(), 0..4_u64, moves()).prop_map(|(buffer, lane, place, granule, then)| {
+        let back = |from, granules| Op::Back { buffer, from, granules };
+        let aims = [granule, granule + 1].map(|from| Aim::Stretch(buffer, from, 1));
+        let give_back = Op::GiveBack { buffer, from: granule, granules: 2 };
+        let make = Op::MakeBuffer { lane, arena: 0, place };
+        vec![make, back(0, 6), Op::ExchangeParts(aims), give_back, then, back(0, 8)]
+    })
 }
 
 /// A resume that is refused, and so is its way back: memory stands without its rights and its content.

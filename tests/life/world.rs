@@ -198,7 +198,7 @@ impl<'a> World<'a> {
             Op::Resume(of) => return self.resume(*of),
             Op::Migrate { of, place } => return self.migrate(*of, self.place(*place)),
             Op::Exchange(one, other) => return self.exchange(*one, *other),
-            Op::ExchangeParts(one, other, length) => return self.exchange_parts(*one, *other, *length),
+            Op::ExchangeParts(aims) => return self.exchange_parts(*aims),
             Op::Begin { lane, arena, driver_first } => return self.begin(*lane, GRAPH + *arena, *driver_first),
             Op::BeginUntold(lane) => self.begin_untold(*lane),
             Op::Name { lane, block } => self.name(*lane, *block),

@@ -241,6 +241,12 @@ impl Mapper {
         self.unfilled.range(start..end).next().is_some()
     }
 
+    /// Whether the slot that holds `address` has no memory now, or has it without its content.
+    pub(crate) fn is_asleep_at(&self, address: u64) -> bool {
+        let slot = self.slot_holding(address);
+        slot.is_some_and(|slot| slot.content().is_some() || self.unfilled.contains_key(&slot.at().0))
+    }
+
     /// What the pool holds of a device's memory.
     pub(crate) fn held_bytes(&self, device: DeviceId) -> u64 {
         self.budgets.get(&device).map_or(0, Budget::physical_bytes)

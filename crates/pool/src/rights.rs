@@ -161,10 +161,9 @@ impl Engine {
         let tenant = heap.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
         mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
         demand_whole(mapper, start, bytes)?;
-        let asleep = |slot: &Slot| slot.content().is_some() || mapper.is_unfilled(slot.at().0, slot.end().0);
         let sleeps = |inside: &Inside| {
-            let mut slots = mapper.slots_over(start, end);
-            slots.any(|slot| inside.has_block(slot.at().0) && asleep(slot))
+            let mut slots = mapper.slots_over(start, end).map(|slot| slot.at().0);
+            slots.any(|at| inside.has_block(at) && mapper.is_asleep_at(at))
         };
         if sleeps(&heap.inside.lock()) {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", chain.at()) });

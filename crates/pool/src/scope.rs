@@ -75,14 +75,6 @@ impl Engine {
         Ok(Ground { heaps, arenas, before: Vec::new(), span: 0..u64::MAX, title, evicts: false })
     }
 
-    /// What is said of a scope of which nothing is awake.
-    pub(crate) fn asleep(&self, scope: Scope) -> Error {
-        match self.ground(&self.mapper.lock(), scope) {
-            Ok(ground) => Error::Asleep { what: ground.title },
-            Err(error) => error,
-        }
-    }
-
     fn ground_of_range(&self, mapper: &Mapper, address: Address, bytes: u64) -> Result<Ground> {
         let heap = self.heap_of(address)?;
         let out_of_range = || Error::OutOfRange { address, bytes, end: address };

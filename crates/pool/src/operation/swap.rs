@@ -47,12 +47,11 @@ impl Engine {
         self.with_notice(&[&ground], None, || self.move_all(&ground, device))
     }
 
-    /// A range of a growable buffer that has no memory, and none to wake.
+    /// What of which nothing is awake still can be: a range of a growable buffer that has no memory. All else sleeps.
     fn unbacked(&self, scope: Scope) -> Result<Ground> {
         let mapper = self.mapper.lock();
         let ground = self.ground(&mapper, scope)?;
-        let sleeps = |slot: &Slot| slot.content().is_some() || mapper.unfilled.contains_key(&slot.at().0);
-        let any = slots_of(&mapper, &ground).any(|(_, slot)| sleeps(slot));
+        let any = slots_of(&mapper, &ground).any(|(_, slot)| mapper.is_asleep_at(slot.at().0));
         if any || !ground.arenas.is_empty() { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
     }
 
@@ -211,8 +210,10 @@ impl Engine {
             if matches!(scope, Scope::All | Scope::Arena(_)) {
                 return Err(Error::Setting("an exchange is about two blocks or ranges, not about arenas".into()));
             }
-            let ground = self.close(scope, Wakefulness::Awake, "exchange")?;
-            let ground = ground.ok_or_else(|| self.asleep(scope))?;
+            let ground = match self.close(scope, Wakefulness::Awake, "exchange")? {
+                Some(ground) => ground,
+                None => self.unbacked(scope)?,
+            };
             users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
@@ -235,9 +236,7 @@ impl Engine {
             self.refuse_held(&ground)?;
             refuse_pinned(&mapper, &ground)?;
             let beds = self.beds(&mapper, &ground);
-            if beds.iter().map(|bed| bed.bytes).sum::<u64>() < ground.span.end - ground.span.start {
-                return Err(Error::Asleep { what: format!("a part of {}", ground.title) });
-            }
+            demand_filled(&mapper, &ground, &beds)?;
             sides.push((beds, self.users_of(&mapper, &ground)));
         }
         let changes = self.crossed(&mapper, sides)?;
@@ -290,5 +289,23 @@ fn commit_move(mapper: &mut Mapper, changes: Vec<Change>, device: DeviceId) {
         drop(new);
         mapper.count_in(device, bed.bytes);
         mapper.settle(old, false);
+    }
+}
+
+/// Refuses a ground of which not all is in use and awake.
+fn demand_filled(mapper: &Mapper, ground: &Ground, beds: &[Bed]) -> Result<()> {
+    let mut at = ground.span.start;
+    for bed in beds.iter().take_while(|bed| !bed.runs.is_empty()) {
+        if bed.at.0 != at {
+            break;
+        }
+        at += bed.bytes;
+    }
+    if at >= ground.span.end {
+        return Ok(());
+    }
+    match mapper.chain_holding(at).filter(|chain| chain.is_kept_at(Address(at))) {
+        Some(chain) if !mapper.is_asleep_at(at) => Err(Error::NotBacked { offset_bytes: at - chain.at().0 }),
+        _ => Err(Error::Asleep { what: format!("a part of {}", ground.title) }),
     }
 }

@@ -91,10 +91,14 @@ fn an_arena_that_sleeps_is_sent_nowhere() {
     let (arena, request) = in_arena(&rig, stream, "cache");
     let buffer = written(&rig, stream, &request);
     buffer.give_back(0, 4 * CHUNK).unwrap();
+    let block = rig.ask(&Request { bytes: CHUNK, ..request }.exclusive()).unwrap();
     rig.pool().suspend(Scope::Arena(arena), &Backup::Host).unwrap();
     let refused = rig.pool().migrate(Scope::Arena(arena), THERE).unwrap_err();
     assert!(matches!(refused, Error::Asleep { .. }), "{refused}");
     rig.pool().migrate(Scope::All, THERE).unwrap();
+    // One of its blocks is awake, and goes alone.
+    rig.pool().resume(Scope::Block(block)).unwrap();
+    assert_eq!(rig.pool().migrate(Scope::Arena(arena), THERE).unwrap().moved_bytes, CHUNK);
     rig.pool().resume(Scope::Arena(arena)).unwrap();
     buffer.grow_to(2 * CHUNK).unwrap();
     assert_eq!(devices(&buffer, 2), [0; 2]);

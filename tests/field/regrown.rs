@@ -2,6 +2,7 @@
 //! who may use it, and what it holds.
 
 use crate::rig::{HERE, KIB, Rig, Shape, Stream};
+use stitchpool::driver::host::Peers;
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Grant, Rights, Verb};
 use stitchpool::{ArenaId, Backup, Error, Growable, Placement, Request, Scope};
 
@@ -229,6 +230,25 @@ fn rights_can_be_set_where_a_part_was_given_back_asleep() {
     buffer.grow_to(6 * CHUNK).unwrap();
     rig.touch(peer.raw, at(&buffer, 1), 5 * CHUNK);
     intact(&rig, stream, &buffer, &[0]);
+}
+
+#[test]
+fn who_cannot_reach_what_a_part_will_get_is_named_before_it_grows() {
+    let peers = Peers::Groups(vec![vec![0, 1], vec![1, 2]]);
+    let rig = Shape { devices: 3, peers, ..Shape::exact(CHUNK, 16) }.build();
+    let stream = rig.stream();
+    let (arena, request) = in_arena(&rig, stream, "cache");
+    let buffer = rig.pool().growable_in_steps(&request, 8 * CHUNK, CHUNK).unwrap();
+    let far = [Grant { device: DeviceId(2), rights: Rights::Read }];
+    let unreachable = |owner| Err(Error::Unreachable { reader: DeviceId(2), owner });
+    assert_eq!(rig.pool().set_rights(part(&buffer, 0, 8), &far), unreachable(HERE));
+    rig.pool().migrate(part(&buffer, 4, 4), THERE).unwrap();
+    rig.pool().set_rights(part(&buffer, 4, 4), &far).unwrap();
+    assert_eq!(rig.pool().set_rights(part(&buffer, 3, 2), &far), unreachable(HERE));
+    assert_eq!(rig.pool().set_rights(Scope::Arena(arena), &far), unreachable(HERE));
+    buffer.grow_to(8 * CHUNK).unwrap();
+    assert_eq!(devices(&buffer, 8), [0, 0, 0, 0, 1, 1, 1, 1]);
+    intact(&rig, stream, &buffer, &[]);
 }
 
 #[test]

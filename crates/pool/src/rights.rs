@@ -12,6 +12,7 @@ use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
 use crate::mapper::overrides::{over, positive};
 use crate::mapper::slot::Slot;
+use crate::miss::layout::Layout;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
@@ -61,7 +62,8 @@ impl Pool {
         let spans = engine.spans_of(&mapper, of)?;
         let runs = mapper.runs(&spans, &grants, |_| true);
         let owners = runs.iter().flat_map(|run| run.owners.iter().copied());
-        for owner in owners.chain(engine.places_of(&mapper, of)).collect::<BTreeSet<DeviceId>>() {
+        let places = engine.places_of(&mapper, of, &spans)?;
+        for owner in owners.chain(places).collect::<BTreeSet<DeviceId>>() {
             engine.demand_reach(&grants, owner)?;
         }
         engine.quiet(&mut mapper, &runs, &grants)?;
@@ -120,11 +122,26 @@ impl Engine {
         }
     }
 
-    /// Where memory of an arena may lie, now or later. Of a block it is known where it lies.
-    fn places_of(&self, mapper: &Mapper, of: Scope) -> Vec<DeviceId> {
-        let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
-        let tenants = heaps.filter_map(|heap| heap.inside.lock().tenant.clone());
-        tenants.flat_map(|tenant| tenant.key.placement.devices()).collect()
+    /// Where memory of an arena, or of a part of a growable buffer, may lie, now or later. Of a block it is known
+    /// where it lies.
+    fn places_of(&self, mapper: &Mapper, of: Scope, spans: &[Span]) -> Result<Vec<DeviceId>> {
+        let tenant = |heap: &Heap| heap.inside.lock().tenant.clone();
+        let arenas = arenas_of(mapper, of);
+        let buffers = spans.iter().filter_map(|span| Some((span, mapper.chains.get(&span.chain)?)));
+        let buffers = buffers.filter(|(_, chain)| chain.is_kept());
+        if !arenas.is_empty() {
+            let tenants = arenas.into_iter().flat_map(|id| self.heaps_of(id)).filter_map(tenant);
+            let placed = tenants.flat_map(|tenant| tenant.key.placement.devices());
+            return Ok(placed.chain(buffers.flat_map(|(_, chain)| chain.places.asked().copied())).collect());
+        }
+        let mut places = Vec::new();
+        for (span, chain) in buffers {
+            let Some(tenant) = self.registry.heap(chain.heap()).and_then(tenant) else { continue };
+            let layout = Layout::of_buffer(chain, &tenant.key.placement, span.end.0, mapper.granule_bytes())?;
+            let part = (span.start.bytes_from(chain.at()), span.end.bytes_from(chain.at()));
+            places.extend(layout.devices(part));
+        }
+        Ok(places)
     }
 
     /// The live, exclusive block at `address`, or `bytes` from there on.

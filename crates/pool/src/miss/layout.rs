@@ -1,5 +1,6 @@
 //! Where memory shall lie, byte for byte: as a placement says, and over that where it was sent.
 
+use crate::mapper::chain::Chain;
 use crate::mapper::parts::Parts;
 use stitchpool_chunks::{Placement, Result};
 use stitchpool_driver::DeviceId;
@@ -25,8 +26,19 @@ impl<'a> Layout<'a> {
         Ok(Self { runs: runs.collect(), fallbacks: placement.fallbacks() })
     }
 
+    /// Of a growable buffer, up to an address at least.
+    pub(crate) fn of_buffer(chain: &Chain, placement: &'a Placement, to: u64, granule_bytes: u64) -> Result<Self> {
+        let start = chain.at().0;
+        let bytes = match placement {
+            // Stripes repeat, so those beyond need not be dealt.
+            Placement::RoundRobin { .. } => to - start,
+            _ => chain.end().0 - start,
+        };
+        Ok(Self::of(placement, bytes, granule_bytes)?.sent(start, &chain.places))
+    }
+
     /// The same for what begins at `start` and was sent to these places, part by part.
-    pub(crate) fn sent(self, start: u64, places: &Parts<DeviceId>) -> Self {
+    fn sent(self, start: u64, places: &Parts<DeviceId>) -> Self {
         if places.is_empty() {
             return self;
         }
@@ -49,6 +61,14 @@ impl<'a> Layout<'a> {
     /// The device for what is at `offset`, and up to where it is that one.
     pub(crate) fn at(&self, offset: u64) -> Option<(u64, DeviceId)> {
         self.runs.get(self.runs.partition_point(|run| run.0 <= offset)).copied()
+    }
+
+    /// The devices that what is from one offset to another may lie on.
+    pub(crate) fn devices(&self, (from, to): (u64, u64)) -> impl Iterator<Item = DeviceId> + '_ {
+        let first = self.runs.partition_point(|run| run.0 <= from);
+        let last = self.runs.partition_point(|run| run.0 < to);
+        let runs = self.runs.iter().take(last + 1).skip(first).map(|run| run.1);
+        runs.chain(self.fallbacks.iter().copied())
     }
 
     /// Whether a handle from one offset to another may lie on a device.
@@ -83,6 +103,8 @@ mod tests {
             [0, 2, 8, 15, 16].map(|at| sent.at(at)),
             [Some((2, A)), Some((8, C)), Some((12, C)), Some((16, B)), None]
         );
+        let devices = |part: (u64, u64)| sent.devices(part).collect::<Vec<_>>();
+        assert_eq!([devices((0, 2)), devices((1, 8)), devices((8, 13))], [vec![A], vec![A, C], vec![C, B]]);
         assert!(sent.allows((0, 2), A) && sent.allows((3, 8), C) && sent.allows((12, 16), B));
         assert!(!sent.allows((0, 3), A) && !sent.allows((2, 4), A) && !sent.allows((14, 17), B));
     }

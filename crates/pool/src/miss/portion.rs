@@ -102,21 +102,11 @@ impl Portion {
         let idle = self.slots(chain).filter(|slot| !inside.has_block(slot.at().0) && !stays(slot));
         let idle: Vec<(&Slot, DeviceId)> = idle.filter_map(|slot| Some((slot, slot.current()?.device()))).collect();
         let Some((last, _)) = idle.last().filter(|_| !mapper.serves_graph(inside)) else { return Ok(Vec::new()) };
-        let layout = self.layout(chain, &tenant.key.placement, last.end().0, mapper.granule_bytes())?;
+        let layout = Layout::of_buffer(chain, &tenant.key.placement, last.end().0, mapper.granule_bytes())?;
         let lies = |slot: &Slot| (slot.at().0 - self.chain, slot.end().0 - self.chain);
         let unfilled = |slot: &Slot| mapper.is_unfilled(slot.at().0, slot.end().0);
         let displaced = idle.iter().filter(|(slot, device)| !layout.allows(lies(slot), *device) || unfilled(slot));
         Ok(displaced.map(|(slot, _)| *slot).collect())
-    }
-
-    /// Where the buffer shall lie, up to an address at least.
-    fn layout<'a>(&self, chain: &Chain, placement: &'a Placement, to: u64, granule_bytes: u64) -> Result<Layout<'a>> {
-        // Stripes repeat, so those beyond need not be dealt.
-        let bytes = match placement {
-            Placement::RoundRobin { .. } => to - self.chain,
-            _ => self.max_bytes,
-        };
-        Ok(Layout::of(placement, bytes, granule_bytes)?.sent(self.chain, &chain.places))
     }
 
     /// From where to where it reaches together with its idle slots.
@@ -130,7 +120,7 @@ impl Portion {
     /// and where rights change.
     pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
         let (Some(last), Some(chain)) = (gaps.last(), mapper.chains.get(&self.chain)) else { return Ok(Vec::new()) };
-        let layout = self.layout(chain, placement, last.end(), mapper.granule_bytes())?;
+        let layout = Layout::of_buffer(chain, placement, last.end(), mapper.granule_bytes())?;
         let mut pieces = Vec::new();
         for gap in gaps {
             let (mut at, end) = (gap.start - self.chain, gap.end() - self.chain);

@@ -2,7 +2,7 @@
 
 use crate::rig::{GRANULE, Rig, Shape, granule_handles};
 use stitchpool::driver::Verb;
-use stitchpool::{Error, Settings};
+use stitchpool::{Error, Request, Settings};
 
 fn asking(granules: u64) -> Rig {
     Rig::new(Shape::new(1, granules), Settings { ask_capture: true, ..granule_handles(GRANULE) })
@@ -34,6 +34,42 @@ fn a_captured_stream_is_found_out_by_its_first_request() {
     rig.pool.release_graph(arena).unwrap();
     rig.pool.retire(b.id).unwrap();
     assert!(matches!(rig.pool.record_use(other.address, b.id), Err(Error::UnknownStream { .. })));
+    rig.over();
+}
+
+#[test]
+fn an_application_may_still_end_what_a_request_has_found_ended() {
+    let rig = asking(16);
+    let a = rig.stream(0);
+    let arena = rig.pool.arena("graph").unwrap();
+    rig.pool.begin_capture(a.id, arena).unwrap();
+    rig.host.begin_capture(a.raw).unwrap();
+    let inside = rig.block(&a, 1);
+    rig.free(&inside);
+    drop(rig.host.end_capture(a.raw).unwrap());
+    // Another thread asks for something just now.
+    let after = rig.block(&a, 1);
+    assert_eq!(rig.pool.graph_arena(a.id), Ok(None));
+    rig.pool.end_capture(a.id).unwrap();
+    assert!(matches!(rig.pool.end_capture(a.id), Err(Error::NotCapturing { .. })));
+    rig.free(&after);
+    rig.pool.release_graph(arena).unwrap();
+    rig.over();
+}
+
+#[test]
+fn a_buffer_learns_of_a_capture_and_of_its_end_as_requests_do() {
+    let rig = asking(16);
+    let a = rig.stream(0);
+    let buffer = rig.pool.growable_in_steps(&Request::new(GRANULE, a.id), 8 * GRANULE, GRANULE).unwrap();
+    rig.host.begin_capture(a.raw).unwrap();
+    assert!(matches!(buffer.grow_to(2 * GRANULE), Err(Error::Capturing { .. })));
+    let arena = rig.pool.graph_arena(a.id).unwrap().unwrap();
+    drop(rig.host.end_capture(a.raw).unwrap());
+    buffer.grow_to(2 * GRANULE).unwrap();
+    assert_eq!(rig.pool.graph_arena(a.id), Ok(None));
+    rig.pool.release_graph(arena).unwrap();
+    drop(buffer);
     rig.over();
 }
 

@@ -3,7 +3,7 @@
 
 use crate::rig::{HERE, KIB, Rig, Shape, Stream};
 use std::sync::{Arc, Mutex};
-use stitchpool::driver::{Address, DeviceId, Grant, Kernels, Rights};
+use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Grant, Kernels, Rights, Verb};
 use stitchpool::{ArenaId, Backup, Error, Interest, Lease, Listener, Pool, Request, Scope, Segment};
 
 const CHUNK: u64 = 64 * KIB;
@@ -151,6 +151,34 @@ fn f12_what_was_freed_asleep_or_elsewhere_serves_no_block_as_it_stands() {
         rig.verify(stream, next, 2 * CHUNK, 2);
         rig.assert_right();
     }
+}
+
+#[test]
+fn f12_what_woke_in_two_attempts_is_evicted_no_more() {
+    let rig = Shape::exact(CHUNK, 4).build();
+    let stream = rig.stream();
+    let block = own(&rig, stream, ArenaId::DEFAULT, 1);
+    rig.pool().set_evictable(ArenaId::DEFAULT, Some(Backup::Host)).unwrap();
+    let more = rig.take(stream, 4 * CHUNK);
+    assert!(rig.pool().segments(block, 2 * CHUNK).unwrap().is_empty(), "it was put out");
+    rig.free(more);
+    rig.pool().trim_and_wait().unwrap();
+    // The driver opens nothing, and takes nothing back: the first half stands without its content.
+    rig.faulty.fail(Verb::SetRights, 1, ErrorKind::Unknown);
+    rig.faulty.arm(Fault { verb: Some(Verb::Unmap), nth: 1, lasting: true, kind: ErrorKind::Unknown });
+    let half = Scope::Range { address: block, bytes: CHUNK };
+    assert!(rig.pool().resume(half).is_err());
+    rig.faulty.clear();
+    assert_eq!(rig.pool().segments(block, 2 * CHUNK).unwrap().len(), 1, "it stands");
+    rig.pool().resume(Scope::All).unwrap();
+    assert!(matches!(rig.pool().lease(block), Err(Error::Asleep { .. })), "an arena wakes without what was put out");
+    rig.pool().resume(half).unwrap();
+    assert_eq!(rig.pool().stats().returned_bytes, CHUNK);
+    // The rest sleeps as any memory does that was suspended.
+    rig.pool().resume(Scope::All).unwrap();
+    drop(rig.pool().lease(block).unwrap());
+    rig.verify(stream, block, 2 * CHUNK, 1);
+    rig.assert_right();
 }
 
 #[test]

@@ -242,3 +242,18 @@ fn what_is_evicted_counts_where_it_goes_and_comes_back_within_the_limit() {
         rig.free_all();
     }
 }
+
+/// Nobody asks a device for its free bytes where no stream uses it: what it has is found by asking for it.
+#[test]
+fn all_is_had_of_a_device_that_tells_only_by_refusing() {
+    let rig = Shape { devices: 2, ..Shape::exact(64 * KIB, 16) }.build();
+    let (stream, chunk_bytes) = (rig.stream(), 64 * KIB);
+    rig.host.outside(DeviceId(1), 10 * chunk_bytes).unwrap();
+    rig.host.outside(HERE, 15 * chunk_bytes).unwrap();
+    let spilled = Placement::Spill(vec![DeviceId(1), HERE]);
+    let ask = |chunks: u64| rig.ask(&Request::new(chunks * chunk_bytes, stream.id).placed(spilled.clone()));
+    assert!(matches!(ask(8), Err(Error::OutOfMemory(_))));
+    let block = ask(7).unwrap();
+    rig.touch(stream.raw, block, 7 * chunk_bytes);
+    rig.assert_right();
+}

@@ -23,6 +23,7 @@ mod notice;
 mod peers;
 mod pools;
 mod ranges;
+mod regrown;
 mod relief;
 mod resume;
 mod rig;

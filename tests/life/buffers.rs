@@ -1,12 +1,13 @@
 //! Growable buffers of a life: memory comes and goes granule by granule.
 
 use crate::case::{Kind, Where};
-use crate::shadow::Held;
+use crate::shadow::{Held, Place};
 use crate::world::World;
+use stitchpool::driver::DeviceId;
 use stitchpool::{Block, Error, Placement, Request};
 
 const BUFFERS_MAX: usize = 4;
-const BUFFER_GRANULES: u64 = 16;
+pub const BUFFER_GRANULES: u64 = 16;
 
 impl World<'_> {
     pub fn make_buffer(&mut self, lane: usize, arena: usize, place: Where) -> bool {
@@ -17,13 +18,15 @@ impl World<'_> {
             placement: self.placement(place, device),
             ..Request::new(0, self.lanes[lane].stream.id).in_arena(self.arenas[arena])
         };
-        let arena = self.serving(lane, arena);
         let granule_bytes = self.case.granule_bytes;
-        match self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes) {
+        let make = || self.pool.growable_in_steps(&request, BUFFER_GRANULES * granule_bytes, granule_bytes);
+        let (made, arena) = self.served(lane, arena, make);
+        match made {
             Ok(growable) => {
                 let block = Block { address: growable.address(), bytes: growable.max_bytes() };
-                let base = self.base(device, &request.placement.unwrap_or(Placement::Home(device)));
-                let held = Self::held(block, Kind::Buffer, (lane, arena), base);
+                let placement = request.placement.unwrap_or(Placement::Home(device));
+                let base = self.base(device, &placement);
+                let held = Self::held(block, Kind::Buffer, (lane, arena), base, placement);
                 self.next += 1;
                 self.blocks.insert(self.next, Held { growable: Some(growable), ..held });
                 false
@@ -37,18 +40,42 @@ impl World<'_> {
         let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return false };
         let granule_bytes = self.case.granule_bytes;
         let held = &self.blocks[&id];
-        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].runs()) else { return false };
+        let Some(growable) = held.growable.as_ref().filter(|_| self.lanes[held.owner].end.is_none()) else {
+            return false;
+        };
         let wanted = (from..from + granules).map(|granule| granule * granule_bytes);
         let lacking: Vec<u64> = wanted.filter(|offset| !held.cells.contains_key(offset)).collect();
+        let is_kept = lacking.iter().any(|&offset| self.is_held((id, offset)));
         match growable.back(from * granule_bytes, granules * granule_bytes) {
             Ok(()) => {
                 assert!(lacking.is_empty() || !self.asleep[held.arena], "the arena sleeps");
-                lacking.into_iter().for_each(|offset| self.add_cell((id, offset), granule_bytes));
+                assert!(!is_kept, "a lease keeps what was given back");
+                for offset in lacking {
+                    self.add_cell((id, offset), granule_bytes);
+                    self.assert_home((id, offset));
+                }
                 false
             }
             Err(Error::BeyondMax { .. }) => from + granules <= BUFFER_GRANULES,
             Err(_) if self.refused() => true,
-            Err(Error::OutOfMemory(_) | Error::Asleep { .. }) => false,
+            Err(Error::Asleep { .. }) => {
+                assert!(self.asleep[held.arena] || held.captured, "nothing of it sleeps");
+                false
+            }
+            Err(Error::Held { .. }) => {
+                assert!(is_kept, "nobody holds what was given back");
+                false
+            }
+            Err(Error::Capturing { .. }) => {
+                assert!(self.may_seem_capturing(), "no stream is being captured");
+                false
+            }
+            Err(Error::OutOfMemory(_)) => {
+                let homes: Vec<Vec<DeviceId>> =
+                    lacking.iter().map(|&offset| held.homes(offset, granule_bytes)).collect();
+                assert!(self.may_seem_capturing() || self.is_short_of(&homes), "{homes:?} are left");
+                false
+            }
             Err(error) => {
                 assert!(self.pool.stats().quarantined > 0, "{error}");
                 false
@@ -56,12 +83,21 @@ impl World<'_> {
         }
     }
 
+    /// New memory of a buffer lies where it shall. What a graph or a pin keeps in place serves where it is.
+    fn assert_home(&self, (id, offset): Place) {
+        let held = &self.blocks[&id];
+        let (device, homes) = (held.cells[&offset].device.unwrap(), held.homes(offset, self.case.granule_bytes));
+        let stays = held.captured || self.is_pinned((id, offset));
+        assert!(stays || homes.contains(&device), "it lies on {device}, and shall on {homes:?}");
+    }
+
     pub fn give_back(&mut self, pick: usize, from: u64, granules: u64) {
         let Some(id) = self.pick(pick, &[Kind::Buffer]) else { return };
         let granule_bytes = self.case.granule_bytes;
         let part = from * granule_bytes..(from + granules).min(BUFFER_GRANULES) * granule_bytes;
         let given: Vec<u64> = self.blocks[&id].cells.range(part.clone()).map(|(&offset, _)| offset).collect();
-        if part.is_empty() || given.iter().any(|&offset| self.is_held((id, offset))) {
+        // What a lease holds may go, and stays in place until it ends.
+        if part.is_empty() || given.iter().any(|&offset| self.is_seen((id, offset))) {
             return;
         }
         let held = self.blocks.get_mut(&id).unwrap();

@@ -4,12 +4,12 @@
 use crate::case::{End, Kind};
 use crate::lane::{Capture, Untold};
 use crate::rig::Application;
-use crate::shadow::{Cell, Place, right};
+use crate::shadow::{Cell, Given, Place, right};
 use crate::world::{GRAPH, World};
 use std::collections::BTreeSet;
-use stitchpool::Error;
 use stitchpool::driver::host::HostGraph;
 use stitchpool::driver::{DeviceId, Rights};
+use stitchpool::{ArenaId, Error, Request};
 
 const ANY: &[Kind] = &[Kind::Plain, Kind::Exclusive, Kind::Buffer];
 
@@ -80,6 +80,42 @@ impl World<'_> {
             Some(Capture { arena, graph, from: self.next, named: Vec::new(), is_broken: false, is_seen: driver_first });
         self.next += 1;
         false
+    }
+
+    /// A capture that only the driver is told of. Its first request tells the pool, and is served from an arena of
+    /// the stream's own.
+    pub fn begin_untold(&mut self, pick: usize) {
+        let Some(lane) = self.lane(pick).filter(|_| self.case.asks) else { return };
+        self.tell_end(lane);
+        self.host.run_all();
+        self.faulty.clear();
+        let stream = self.lanes[lane].stream;
+        self.host.begin_capture(stream.raw).unwrap();
+        let first = self.pool.alloc(&Request::new(1, stream.id));
+        let arena = self.learn(self.pool.graph_arena(stream.id).unwrap().unwrap());
+        match first {
+            Ok(block) => self.pool.free(block.address).unwrap(),
+            Err(Error::Asleep { .. }) => assert!(self.asleep[arena]),
+            Err(error) => assert!(matches!(error, Error::OutOfMemory(_)), "{error}"),
+        }
+        self.counts[arena - GRAPH] += 1;
+        let (graph, from, named) = (self.next, self.next, Vec::new());
+        self.lanes[lane].capture = Some(Capture { arena, graph, from, named, is_broken: false, is_seen: true });
+        self.next += 1;
+    }
+
+    /// The number of an arena of the pool's making.
+    fn learn(&mut self, id: ArenaId) -> usize {
+        if let Some(known) = self.arenas.iter().position(|&arena| arena == id) {
+            return known;
+        }
+        self.arenas.push(id);
+        self.asleep.push(false);
+        self.asked.push(Given::new());
+        self.counts.push(0);
+        self.gaps.push(false);
+        self.last.push(None);
+        self.arenas.len() - 1
     }
 
     /// Captured work writes a block of before, whenever it runs.

@@ -19,6 +19,8 @@ pub struct Case {
     pub keeps: bool,
     /// Whether all is open to every device that has, or had, a stream. Then the second device has none at first.
     pub open: bool,
+    /// Whether the driver is asked, with each request, whether its stream is being captured.
+    pub asks: bool,
     /// Whether host memory is a place of the pool, as large as a device.
     pub host: bool,
     pub ops: Vec<Op>,
@@ -43,6 +45,8 @@ pub enum Where {
     Dealt,
     /// Granule by granule at home, on the other device and in the host's memory.
     Mixed,
+    /// Two parts at home, then one on the other device.
+    Weighted,
     /// At home, then on the other device, then in the host's memory.
     Spilled,
 }
@@ -67,6 +71,8 @@ pub enum Aim {
     Arena(usize),
     Block(usize),
     Part(usize, u64, u64),
+    /// Granules of a buffer, backed or not.
+    Stretch(usize, u64, u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -167,13 +173,15 @@ pub enum Op {
     },
     Exchange(usize, usize),
     /// Parts of blocks or buffers, perhaps of one.
-    ExchangeParts((usize, u64), (usize, u64), u64),
+    ExchangeParts([Aim; 2]),
     /// A capture into one of the graphs' arenas; the driver or the pool hears of it first.
     Begin {
         lane: usize,
         arena: usize,
         driver_first: bool,
     },
+    /// A capture that the pool is not told of, where it asks: its first request finds it out.
+    BeginUntold(usize),
     /// Captured work writes a block of before.
     Name {
         lane: usize,
@@ -207,6 +215,6 @@ pub enum Op {
         place: usize,
         granules: u64,
     },
-    /// A call of the driver during the next step fails.
-    Fault(Fault),
+    /// Calls of the driver during the next step fail.
+    Faults(Vec<Fault>),
 }

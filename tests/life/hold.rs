@@ -13,9 +13,14 @@ impl World<'_> {
     /// Whether leases or views hold the pool's block that a cell lies in.
     pub fn is_held(&self, (id, offset): Place) -> bool {
         let Some(held) = self.blocks.get(&id) else { return false };
-        let of = held.block_of(offset);
-        let seen = |place: &Place| place.0 == id && held.block_of(place.1) == of;
-        self.leases.iter().any(|leased| leased.of == (id, of)) || self.views.iter().any(|it| it.behind.iter().any(seen))
+        self.leases.iter().any(|leased| leased.of == (id, held.block_of(offset))) || self.is_seen((id, offset))
+    }
+
+    /// Whether views do.
+    pub fn is_seen(&self, (id, offset): Place) -> bool {
+        let Some(held) = self.blocks.get(&id) else { return false };
+        let seen = |place: &Place| place.0 == id && held.block_of(place.1) == held.block_of(offset);
+        self.views.iter().any(|it| it.behind.iter().any(seen))
     }
 
     /// Forgets a block that was freed and that nobody holds.
@@ -94,6 +99,8 @@ impl World<'_> {
             let device = self.lanes[*lane].device();
             cells.iter().all(|offset| right(&held.cells[offset].rights, device) > Rights::None)
         };
+        // Of a part of a buffer that was given back nothing is known any more.
+        let lane = lane.filter(|_| !cells.is_empty());
         let lane = lane.and_then(|pick| self.lane(pick)).filter(may).filter(|&lane| self.can_use(of.0, lane));
         if let Some(lane) = lane {
             for offset in cells {

@@ -83,6 +83,14 @@ impl World<'_> {
         if arena > 0 { arena } else { captured().map_or(0, graphs) }
     }
 
+    /// What a request comes to, and the arena that serves it. Where the driver is asked, the pool may learn with it
+    /// that a capture has begun or ended.
+    pub fn served<T>(&self, lane: usize, arena: usize, request: impl FnOnce() -> T) -> (T, usize) {
+        let before = self.serving(lane, arena);
+        let outcome = request();
+        (outcome, if self.case.asks { self.serving(lane, arena) } else { before })
+    }
+
     pub fn register(&mut self, device: u16) -> bool {
         let raw = self.host.new_stream(device);
         match self.pool.register(raw) {

@@ -1,8 +1,10 @@
 //! What is done to memory in a life while its addresses stay: suspend, resume, migrate, exchange, rights.
 
+use crate::buffers::BUFFER_GRANULES;
 use crate::case::{Aim, Kind, Store};
+use crate::requests::lies;
 use crate::shadow::{Place, right};
-use crate::world::{ARENAS, GRAPH, World};
+use crate::world::{GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{DeviceId, ErrorKind, Grant, Rights};
 use stitchpool::{Error, Scope};
@@ -10,9 +12,12 @@ use stitchpool::{Error, Scope};
 const ANY: &[Kind] = &[Kind::Plain, Kind::Exclusive, Kind::Buffer];
 
 /// What an operation is about: as the pool is told, and as the shadow knows it.
+#[derive(Debug)]
 pub struct Target {
     scope: Scope,
     places: Vec<Place>,
+    /// What it names of buffers, backed or not.
+    reach: Vec<Place>,
     /// Arenas that are named as a whole.
     arenas: Vec<usize>,
 }
@@ -23,14 +28,23 @@ impl World<'_> {
             let held = self.blocks.iter().filter(|(_, held)| arenas.contains(&held.arena));
             held.flat_map(|(&id, held)| held.cells.keys().map(move |&offset| (id, offset))).collect()
         };
+        let step_bytes = self.case.granule_bytes;
+        let whole = |scope: Scope, arenas: Vec<usize>| {
+            let awake = |arena: &usize| arenas.contains(arena) && !self.asleep[*arena];
+            let buffers = self.blocks.iter().filter(|(_, it)| it.kind == Kind::Buffer && awake(&it.arena));
+            let all = |&id: &u64| (0..BUFFER_GRANULES).map(move |granule| (id, granule * step_bytes));
+            let reach = buffers.flat_map(|(id, _)| all(id)).collect();
+            Some(Target { scope, places: all_of(&arenas), reach, arenas })
+        };
+        let some = |scope: Scope, places: Vec<Place>| {
+            let reach = places.iter().copied().filter(|(id, _)| self.blocks[id].kind == Kind::Buffer).collect();
+            Some(Target { scope, places, reach, arenas: Vec::new() })
+        };
         match of {
-            Aim::All => {
-                let arenas: Vec<usize> = (0..ARENAS).collect();
-                Some(Target { scope: Scope::All, places: all_of(&arenas), arenas })
-            }
-            Aim::Arena(arena) => {
-                let arena = arena % ARENAS;
-                Some(Target { scope: Scope::Arena(self.arenas[arena]), places: all_of(&[arena]), arenas: vec![arena] })
+            Aim::All => whole(Scope::All, (0..self.arenas.len()).collect()),
+            Aim::Arena(pick) => {
+                let arena = pick % self.arenas.len();
+                whole(Scope::Arena(self.arenas[arena]), vec![arena])
             }
             Aim::Block(pick) => {
                 let id = self.pick(pick, ANY)?;
@@ -38,18 +52,25 @@ impl World<'_> {
                 let first = *held.cells.keys().next()?;
                 let offsets =
                     held.cells.keys().copied().filter(|&offset| held.block_of(offset) == held.block_of(first));
-                let places = offsets.map(|offset| (id, offset)).collect();
-                Some(Target { scope: Scope::Block(held.at(first)), places, arenas: Vec::new() })
+                some(Scope::Block(held.at(first)), offsets.map(|offset| (id, offset)).collect())
             }
             Aim::Part(pick, from, length) => {
                 let id = self.pick(pick, &[Kind::Exclusive, Kind::Buffer])?;
                 let held = &self.blocks[&id];
                 let from = *held.cells.keys().nth(from as usize % held.cells.len().max(1))?;
-                let step_bytes = self.case.granule_bytes;
                 let run = (0..length).map(|step| from + step * step_bytes);
                 let run: Vec<u64> = run.take_while(|offset| held.cells.contains_key(offset)).collect();
                 let scope = Scope::Range { address: held.at(from), bytes: run.len() as u64 * step_bytes };
-                Some(Target { scope, places: run.into_iter().map(|offset| (id, offset)).collect(), arenas: Vec::new() })
+                some(scope, run.into_iter().map(|offset| (id, offset)).collect())
+            }
+            Aim::Stretch(pick, from, length) => {
+                let id = self.pick(pick, &[Kind::Buffer])?;
+                let held = Some(&self.blocks[&id]).filter(|held| !self.is_over(held))?;
+                let part = from * step_bytes..(from + length).min(BUFFER_GRANULES) * step_bytes;
+                let scope = Scope::Range { address: held.at(part.start), bytes: part.end - part.start };
+                let places = held.cells.range(part.clone()).map(|(&offset, _)| (id, offset)).collect();
+                let reach = part.step_by(step_bytes as usize).map(|offset| (id, offset)).collect();
+                Some(Target { scope, places, reach, arenas: Vec::new() })
             }
         }
     }
@@ -72,14 +93,15 @@ impl World<'_> {
         if self.refused() {
             return true;
         }
-        let any = |test: &dyn Fn(&Place) -> bool| target.places.iter().any(test);
+        let any = |test: &dyn Fn(&Place) -> bool| target.places.iter().chain(&target.reach).any(test);
         match error {
             Error::Held { .. } => assert!(any(&|&place| self.is_held(place))),
             Error::InUse { .. } => assert!(!self.pins.is_empty()),
             Error::Vetoed { .. } => assert!(self.veto.load(Ordering::Relaxed)),
             Error::Capturing { .. } => assert!(self.may_seem_capturing()),
             Error::Shared { .. } | Error::NotWhole { .. } | Error::Layout { .. } => {
-                assert!(self.case.handle_granules > 1 || any(&|(id, _)| self.blocks[id].kind == Kind::Plain));
+                let is_shared = any(&|(id, _)| self.blocks[id].kind == Kind::Plain);
+                assert!(self.case.handle_granules > 1 || is_shared, "{error}: {target:?}");
             }
             Error::Asleep { .. } => {
                 let asleep = |id: &u64| self.blocks[id].cells.values().any(|cell| cell.asleep);
@@ -153,11 +175,15 @@ impl World<'_> {
             Ok(_) => {
                 self.demand_free(&[]);
                 for place in awake {
-                    let (id, offset) = place;
-                    let cell = &self.blocks[&id].cells[&offset];
-                    let segments = self.pool.segments(self.blocks[&id].at(offset), cell.bytes).unwrap();
-                    assert!(segments.iter().all(|segment| segment.device == device), "{segments:?}");
                     assert!(!self.is_held(place) && !self.is_pinned(place));
+                    let (id, offset) = place;
+                    let held = self.blocks.get_mut(&id).unwrap();
+                    let (at, cell) = (held.at(offset), held.cells.get_mut(&offset).unwrap());
+                    assert_eq!(lies(&self.pool, at, cell.bytes), device);
+                    cell.device = cell.device.map(|_| device);
+                }
+                for (id, offset) in target.reach {
+                    self.blocks.get_mut(&id).unwrap().sent.insert(offset, device);
                 }
                 false
             }
@@ -176,32 +202,38 @@ impl World<'_> {
         self.cross(scopes, places)
     }
 
-    pub fn exchange_parts(&mut self, one: (usize, u64), other: (usize, u64), length: u64) -> bool {
-        let [Some(one), Some(other)] = [one, other].map(|(pick, from)| self.target(Aim::Part(pick, from, length)))
-        else {
-            return false;
-        };
+    pub fn exchange_parts(&mut self, aims: [Aim; 2]) -> bool {
+        let [Some(one), Some(other)] = aims.map(|aim| self.target(aim)) else { return false };
+        let is_full = |target: &Target| target.reach.iter().all(|place| target.places.contains(place));
         let meet = one.places.iter().any(|place| other.places.contains(place));
-        if one.places.len() == other.places.len() && (!meet || one.places == other.places) {
+        let fits = one.places.len() == other.places.len() && (!meet || one.places == other.places);
+        if fits && is_full(&one) && is_full(&other) {
             return self.cross([one.scope, other.scope], [one.places, other.places]);
         }
-        // Neither overlap nor different lengths can be.
+        // Neither overlap nor different lengths can be, nor gaps.
         assert!(self.pool.exchange(one.scope, other.scope).is_err());
         self.refused()
     }
 
     /// Exchanges what stands at the one places with what stands at the others.
     fn cross(&mut self, scopes: [Scope; 2], [ones, others]: [Vec<Place>; 2]) -> bool {
-        let target = Target { scope: scopes[0], places: [&ones[..], &others[..]].concat(), arenas: Vec::new() };
+        let target = Target {
+            scope: scopes[0],
+            places: [&ones[..], &others[..]].concat(),
+            reach: Vec::new(),
+            arenas: Vec::new(),
+        };
         match self.pool.exchange(scopes[0], scopes[1]) {
             Ok(()) => {
                 self.demand_free(&target.places);
                 assert!(self.with_sleep(&target.places, true).is_empty(), "what sleeps has no memory to give");
                 for ((one, from), (other, to)) in ones.into_iter().zip(others) {
-                    let seeds = [(one, from), (other, to)].map(|(id, offset)| self.blocks[&id].cells[&offset].seed);
-                    for ((id, offset), seed) in [(one, from), (other, to)].into_iter().zip([seeds[1], seeds[0]]) {
+                    let places = [(one, from), (other, to)];
+                    let [here, there] = places.map(|(id, offset)| self.blocks[&id].cells[&offset].clone());
+                    for ((id, offset), brought) in places.into_iter().zip([there, here]) {
                         let held = self.blocks.get_mut(&id).unwrap();
-                        held.cells.get_mut(&offset).unwrap().seed = seed.filter(|_| !held.captured);
+                        let cell = held.cells.get_mut(&offset).unwrap();
+                        (cell.seed, cell.device) = (brought.seed.filter(|_| !held.captured), brought.device);
                     }
                 }
                 false
@@ -215,7 +247,7 @@ impl World<'_> {
         let of = match of {
             Aim::All => Aim::Arena(0),
             Aim::Arena(arena) => Aim::Arena(arena % GRAPH),
-            Aim::Part(..) | Aim::Block(_) => of,
+            Aim::Part(..) | Aim::Stretch(..) | Aim::Block(_) => of,
         };
         let Some(target) = self.target(of) else { return false };
         if target.arenas.is_empty() && target.places.iter().any(|(id, _)| self.blocks[id].captured) {
@@ -230,8 +262,10 @@ impl World<'_> {
                     let cell = held.cells.get_mut(&offset).unwrap();
                     assert!(!is_held || right(&cell.rights, device) <= rights, "a right on what is held was lowered");
                     cell.rights.insert(device, rights);
-                    if target.arenas.is_empty() {
-                        held.asked.entry(offset).or_default().insert(device, rights);
+                }
+                if target.arenas.is_empty() {
+                    for &(id, offset) in target.places.iter().chain(&target.reach) {
+                        self.blocks.get_mut(&id).unwrap().asked.entry(offset).or_default().insert(device, rights);
                     }
                 }
                 for &arena in &target.arenas {

@@ -4,7 +4,7 @@
 use crate::case::{Store, Where};
 use crate::world::{DEVICES, World};
 use stitchpool::driver::{DeviceId, Driver};
-use stitchpool::{Backup, Holdings, Placement, Segment};
+use stitchpool::{Backup, Holdings, Piece, Placement, Segment};
 
 impl World<'_> {
     /// A place of the pool.
@@ -32,18 +32,19 @@ impl World<'_> {
             Where::Host => Some(Placement::Home(host.unwrap_or(other))),
             Where::Dealt => deal(vec![home, other]),
             Where::Mixed => deal([home, other].into_iter().chain(host).collect()),
+            Where::Weighted => Some(Placement::Weighted(vec![(home, 2), (other, 1)])),
             Where::Spilled => Some(Placement::Spill([home, other].into_iter().chain(host).collect())),
         }
     }
 
-    /// Each segment lies where the placement says, stripe by stripe where it deals.
-    pub fn assert_placed(placement: &Placement, segments: &[Segment]) {
-        let devices = placement.devices();
-        let fits = |(stripe, segment): (usize, &Segment)| match placement {
-            Placement::RoundRobin { .. } => segment.device == devices[stripe % devices.len()],
-            _ => devices.contains(&segment.device),
-        };
-        assert!(segments.iter().enumerate().all(fits), "{placement:?}: {segments:?}");
+    /// Each granule lies where the placement says.
+    pub fn assert_placed(placement: &Placement, segments: &[Segment], granule_bytes: u64) {
+        let bytes = segments.iter().map(|segment| segment.bytes).sum();
+        let mut homes = placed(placement, bytes, granule_bytes).into_iter();
+        let granules =
+            |segment: &Segment| std::iter::repeat_n(segment.device, (segment.bytes / granule_bytes) as usize);
+        let mut lies = segments.iter().flat_map(granules);
+        assert!(lies.all(|device| homes.next().unwrap().contains(&device)), "{placement:?}: {segments:?}");
     }
 
     /// What the pool holds of each place.
@@ -65,6 +66,15 @@ impl World<'_> {
         let granules: u64 = devices.iter().map(|&device| self.left_granules(device)).sum();
         let needed = bytes.div_ceil(self.case.granule_bytes);
         assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for");
+    }
+
+    /// Whether of some device less is left than what may lie on it of these granules, each with its devices. It can
+    /// be told where a handle is a granule.
+    pub fn is_short_of(&self, homes: &[Vec<DeviceId>]) -> bool {
+        let wanted = |device: &DeviceId| homes.iter().filter(|homes| homes.contains(device)).count() as u64;
+        let is_short = |device: &DeviceId| self.left_granules(*device) < wanted(device);
+        let untold = self.case.handle_granules > 1 || self.pool.stats().quarantined > 0;
+        untold || self.places.iter().any(is_short)
     }
 
     /// A resume was refused for want of memory: of some place less is left than all that sleeps there needs.
@@ -100,4 +110,13 @@ impl World<'_> {
     pub fn set_outside(&self, place: usize, granules: u64) {
         drop(self.host.outside(self.place(place), granules * self.case.granule_bytes));
     }
+}
+
+/// The devices that each granule of so many bytes may lie on.
+pub fn placed(placement: &Placement, bytes: u64, granule_bytes: u64) -> Vec<Vec<DeviceId>> {
+    let homes = |piece: Piece| {
+        let home = std::iter::once(piece.device).chain(placement.fallbacks().iter().copied()).collect();
+        std::iter::repeat_n(home, (piece.bytes / granule_bytes) as usize)
+    };
+    placement.pieces(bytes, granule_bytes).unwrap().into_iter().flat_map(homes).collect()
 }

@@ -1,9 +1,10 @@
 //! Looks at all of a life: the pool's invariants, who may do what where, every byte; and its end.
 
 use crate::case::{End, Kind};
+use crate::requests::lies;
 use crate::rig::Application;
 use crate::shadow::{Given, right};
-use crate::world::{ARENAS, DEVICES, GRAPH, World};
+use crate::world::{DEVICES, GRAPH, World};
 use std::sync::atomic::Ordering;
 use stitchpool::driver::{Address, DeviceId, Driver, Kernels, Rights};
 use stitchpool::{Error, Holdings, Scope, Stats};
@@ -44,6 +45,16 @@ impl World<'_> {
         assert!(!is_calm || all(|held| held.suspended_bytes) >= cells(true), "{stats:?}");
     }
 
+    /// All that is awake lies where the application knows it to.
+    fn demand_places(&self) {
+        for held in self.blocks.values().filter(|held| held.live) {
+            for (&offset, cell) in held.cells.iter().filter(|(_, cell)| !cell.asleep) {
+                let device = cell.device.map(|_| lies(&self.pool, held.at(offset), cell.bytes));
+                assert_eq!(device, cell.device, "at {offset} of {:?}", held.block);
+            }
+        }
+    }
+
     /// What a device may do at an address, found by trying; no queued work may name it.
     fn may(&self, device: DeviceId, at: Address) -> Rights {
         let mut byte = [0];
@@ -64,6 +75,7 @@ impl World<'_> {
             return;
         }
         self.host.run_all();
+        self.demand_places();
         let demand = |at: Address, given: &Given, awake: bool| {
             for device in (0..DEVICES).map(DeviceId) {
                 let expected = if awake { right(given, device) } else { Rights::None };
@@ -117,7 +129,7 @@ impl World<'_> {
             self.tell_end(lane);
         }
         self.host.run_all();
-        (GRAPH..ARENAS).for_each(|arena| self.release(arena));
+        (GRAPH..self.arenas.len()).for_each(|arena| self.release(arena));
         self.leases.clear();
         self.views.clear();
         self.pins.clear();
@@ -137,7 +149,7 @@ impl World<'_> {
         assert_eq!((trimmed.waiting_bytes, trimmed.refusal), (0, None));
         self.inspect();
         let quarantined = self.pool.stats().quarantined;
-        self.last.into_iter().flatten().for_each(|last| self.host.forget_mark(last));
+        self.last.iter().flatten().for_each(|&last| self.host.forget_mark(last));
         self.lanes.iter().filter_map(|lane| lane.end).for_each(|end| self.host.forget_mark(end));
         let Self { host, faulty, pool, .. } = self;
         drop((pool, faulty));

@@ -6,8 +6,8 @@ use crate::rig::Application;
 use crate::shadow::{Cell, Given, Held, Place, right};
 use crate::world::{GRAPH, World};
 use std::collections::{BTreeMap, BTreeSet};
-use stitchpool::driver::{DeviceId, Rights};
-use stitchpool::{Block, Error, Placement, Request};
+use stitchpool::driver::{Address, DeviceId, Rights};
+use stitchpool::{Block, Error, Placement, Pool, Request};
 
 impl World<'_> {
     pub fn alloc(&mut self, op: &Op) -> bool {
@@ -20,17 +20,17 @@ impl World<'_> {
             placement: self.placement(place, device),
             ..Request::new(size.bytes(self.case.granule_bytes), self.lanes[lane].stream.id).in_arena(self.arenas[arena])
         };
-        let arena = self.serving(lane, arena);
         let placement = request.placement.clone().unwrap_or(Placement::Home(device));
-        match self.pool.alloc(&request) {
+        let (outcome, arena) = self.served(lane, arena, || self.pool.alloc(&request));
+        match outcome {
             Ok(block) => {
                 assert!(!self.asleep[arena], "the arena sleeps");
                 let kind = if exclusive { Kind::Exclusive } else { Kind::Plain };
                 let segments = self.pool.segments(block.address, block.bytes).unwrap();
                 if exclusive {
-                    Self::assert_placed(&placement, &segments);
+                    Self::assert_placed(&placement, &segments, self.case.granule_bytes);
                 }
-                self.enter(Self::held(block, kind, (lane, arena), self.base(device, &placement)));
+                self.enter(Self::held(block, kind, (lane, arena), self.base(device, &placement), placement));
                 false
             }
             Err(Error::Asleep { .. }) if self.asleep[arena] => false,
@@ -43,11 +43,26 @@ impl World<'_> {
         }
     }
 
-    pub fn held(block: Block, kind: Kind, (owner, arena): (usize, usize), base: Given) -> Held {
-        let (cells, asked) = (BTreeMap::new(), BTreeMap::new());
+    pub fn held(block: Block, kind: Kind, (owner, arena): (usize, usize), base: Given, placement: Placement) -> Held {
+        let (cells, sent, asked) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (users, growable) = (BTreeSet::from([owner]), None);
         let (live, captured, evicted) = (true, arena >= GRAPH, false);
-        Held { block, kind, owner, arena, live, captured, cells, users, base, asked, growable, evicted }
+        Held {
+            block,
+            kind,
+            owner,
+            arena,
+            live,
+            captured,
+            cells,
+            users,
+            base,
+            placement,
+            sent,
+            asked,
+            growable,
+            evicted,
+        }
     }
 
     /// A new block comes into the shadow, and is written.
@@ -69,7 +84,8 @@ impl World<'_> {
         rights.extend(held.asked.get(&offset).cloned().unwrap_or_default());
         let (at, owner) = (held.at(offset), held.owner);
         let may_write = right(&rights, self.lanes[owner].device()) == Rights::ReadWrite;
-        held.cells.insert(offset, Cell { bytes, seed: None, rights, asleep: false });
+        let device = (held.kind != Kind::Plain).then(|| lies(&self.pool, at, bytes));
+        held.cells.insert(offset, Cell { bytes, seed: None, rights, asleep: false, device });
         if may_write && self.can_use(id, owner) {
             self.touch((id, offset), at, owner, true);
         }
@@ -81,4 +97,12 @@ impl World<'_> {
         let peers = self.lanes.iter().filter(|_| self.case.open).map(Lane::device);
         devices.chain(peers).map(|device| (device, Rights::ReadWrite)).collect()
     }
+}
+
+/// The one device that a piece of memory lies on.
+pub fn lies(pool: &Pool, at: Address, bytes: u64) -> DeviceId {
+    let segments = pool.segments(at, bytes).unwrap();
+    let devices: BTreeSet<DeviceId> = segments.iter().map(|segment| segment.device).collect();
+    assert!(devices.len() == 1 && segments.iter().map(|it| it.bytes).sum::<u64>() == bytes, "{segments:?}");
+    segments[0].device
 }

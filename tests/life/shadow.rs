@@ -1,9 +1,10 @@
 //! What the application knows: its blocks, who used them, who may, and which bytes they hold.
 
 use crate::case::Kind;
+use crate::places::placed;
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool::driver::{Address, DeviceId, Rights};
-use stitchpool::{Block, Growable, Lease, Pin, View};
+use stitchpool::{Block, Growable, Lease, Pin, Placement, View};
 
 pub type Given = BTreeMap<DeviceId, Rights>;
 
@@ -19,6 +20,8 @@ pub struct Cell {
     pub seed: Option<u64>,
     pub rights: Given,
     pub asleep: bool,
+    /// Where it lies, or will lie when it wakes. Not known of plain blocks, which share handles.
+    pub device: Option<DeviceId>,
 }
 
 /// A block, live or freed and held; or a buffer.
@@ -36,6 +39,9 @@ pub struct Held {
     /// The lanes that later uses come after.
     pub users: BTreeSet<usize>,
     pub base: Given,
+    pub placement: Placement,
+    /// Where places of a buffer were sent last.
+    pub sent: BTreeMap<u64, DeviceId>,
     /// Rights that were asked for places of a buffer.
     pub asked: BTreeMap<u64, Given>,
     pub growable: Option<Growable>,
@@ -53,6 +59,16 @@ impl Held {
         match self.kind {
             Kind::Buffer => offset,
             _ => 0,
+        }
+    }
+
+    /// The devices that new memory may lie on at a place of a buffer.
+    pub fn homes(&self, offset: u64, granule_bytes: u64) -> Vec<DeviceId> {
+        match self.sent.get(&offset) {
+            Some(&device) => std::iter::once(device).chain(self.placement.fallbacks().iter().copied()).collect(),
+            None => {
+                placed(&self.placement, self.block.bytes, granule_bytes).swap_remove((offset / granule_bytes) as usize)
+            }
         }
     }
 }

@@ -15,18 +15,24 @@ impl World<'_> {
         }
     }
 
+    /// A buffer without memory whose stream is gone will never have any.
+    pub fn is_over(&self, held: &Held) -> bool {
+        held.cells.is_empty() && self.lanes[held.owner].end.is_some()
+    }
+
     /// Of the arenas that have a name, one that has nothing in it is made anew.
     pub fn dissolve(&mut self, arena: usize) {
         let arena = arena % ARENAS;
         let of_arena = || self.blocks.values().filter(|held| held.arena == arena);
-        // A buffer without memory whose stream is gone will never have any.
-        let is_over = |held: &Held| held.cells.is_empty() && self.lanes[held.owner].end.is_some();
-        let (is_used, is_named) = (of_arena().any(|held| !is_over(held)), of_arena().next().is_some());
+        let (is_used, is_named) = (of_arena().any(|held| !self.is_over(held)), of_arena().next().is_some());
         match self.pool.dissolve(self.arenas[arena]) {
             Ok(()) => {
                 assert!(!is_used && !NAMES[arena].is_empty(), "arena {arena} is in use");
                 self.arenas[arena] = self.pool.arena(NAMES[arena]).unwrap();
-                (self.asked[arena], self.asleep[arena], self.evictable[arena]) = (Given::new(), false, false);
+                (self.asked[arena], self.asleep[arena]) = (Given::new(), false);
+                if arena < GRAPH {
+                    self.evictable[arena] = false;
+                }
             }
             Err(error @ Error::InUse { .. }) => assert!(is_named || arena == 0 || arena >= GRAPH, "{error}"),
             Err(error) => panic!("{error}"),
@@ -35,7 +41,7 @@ impl World<'_> {
 
     /// Learns which blocks the last step has put out: all of a block, and none that may not be.
     pub fn find_evicted(&mut self) {
-        let may = |arena: usize| self.evictable[arena] && !self.asleep[arena];
+        let may = |arena: usize| arena < GRAPH && self.evictable[arena] && !self.asleep[arena];
         let is_awake = |id: &u64| self.blocks[id].cells.values().all(|cell| !cell.asleep);
         let exclusive = self.blocks.iter().filter(|(_, held)| held.live && held.kind == Kind::Exclusive);
         let candidates: Vec<u64> = exclusive.map(|(&id, _)| id).filter(is_awake).collect();

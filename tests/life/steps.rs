@@ -5,12 +5,15 @@ use crate::rig::fault::faults;
 use crate::rig::size::sizes;
 use crate::world::{ARENAS, GRAPH, GRAPHS};
 use proptest::prelude::*;
-use stitchpool::driver::{Rights, Verb};
+use stitchpool::driver::{ErrorKind, Fault, Rights, Verb};
 
 pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
     let shape = prop_oneof![2 => Just((4_u64 << 10, 96_u64)), 1 => Just((64_u64 << 10, 40_u64))];
     let handles = prop_oneof![3 => Just(1_u64), 1 => Just(4_u64)];
-    let steps = prop_oneof![20 => ops(refused).prop_map(|op| vec![op]), 1 => replays()];
+    let single = ops(refused).prop_map(|op| vec![op]);
+    let calm = prop_oneof![replays(), regrown()];
+    let rare = if refused { prop_oneof![2 => calm, 1 => half_woken()].boxed() } else { calm.boxed() };
+    let steps = prop_oneof![20 => single, 1 => rare];
     let steps = prop::collection::vec(steps, 1..140).prop_map(|steps| steps.concat());
     let settings = (
         prop::bool::weighted(0.3),
@@ -18,9 +21,10 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
         prop::bool::weighted(0.6),
         prop::bool::weighted(0.25),
         any::<bool>(),
+        prop::bool::weighted(0.3),
     );
     (shape, handles, settings, steps).prop_map(
-        |((granule_bytes, granules), handle_granules, (lags, tight, host, open, keeps), ops)| Case {
+        |((granule_bytes, granules), handle_granules, (lags, tight, host, open, keeps, asks), ops)| Case {
             granule_bytes,
             granules,
             handle_granules,
@@ -29,6 +33,7 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
             host,
             open,
             keeps,
+            asks,
             ops,
         },
     )
@@ -36,7 +41,7 @@ pub fn cases_of(refused: bool) -> impl Strategy<Value = Case> {
 
 fn ops(refused: bool) -> BoxedStrategy<Op> {
     let calm = prop_oneof![4 => blocks(), 3 => holders(), 3 => moves(), 2 => graphs(), 2 => surroundings()];
-    let fault = faults(VERBS).prop_map(Op::Fault);
+    let fault = faults(VERBS).prop_map(|fault| Op::Faults(vec![fault]));
     if refused { prop_oneof![8 => calm, 1 => fault].boxed() } else { calm.boxed() }
 }
 
@@ -59,6 +64,7 @@ fn place() -> impl Strategy<Value = Where> {
         1 => Just(Where::Host),
         1 => Just(Where::Dealt),
         1 => Just(Where::Mixed),
+        1 => Just(Where::Weighted),
         3 => Just(Where::Spilled),
     ]
 }
@@ -103,9 +109,10 @@ fn holders() -> impl Strategy<Value = Op> {
 fn aim() -> impl Strategy<Value = Aim> {
     prop_oneof![
         1 => Just(Aim::All),
-        2 => (0..ARENAS).prop_map(Aim::Arena),
+        2 => (0..ARENAS + 2).prop_map(Aim::Arena),
         3 => pick().prop_map(Aim::Block),
         3 => part().prop_map(|(block, from, length)| Aim::Part(block, from, length)),
+        2 => (pick(), 0..12_u64, 1..17_u64).prop_map(|(buffer, from, length)| Aim::Stretch(buffer, from, length)),
     ]
 }
 
@@ -116,10 +123,15 @@ fn store() -> impl Strategy<Value = Store> {
 }
 
 fn moves() -> impl Strategy<Value = Op> {
-    let ends = || (pick(), 0..8_u64);
+    let ends = || (pick(), 0..8_u64, prop::bool::weighted(0.4));
+    let end = |(pick, from, stretch), length| match stretch {
+        true => Aim::Stretch(pick, from, length),
+        false => Aim::Part(pick, from, length),
+    };
+    let parts = (ends(), ends(), 1..4_u64).prop_map(move |(one, other, length)| [one, other].map(|of| end(of, length)));
     prop_oneof![
         6 => (aim(), store()).prop_map(|(of, to)| Op::Suspend { of, to }),
-        2 => (ends(), ends(), 1..4_u64).prop_map(|(one, other, length)| Op::ExchangeParts(one, other, length)),
+        2 => parts.prop_map(Op::ExchangeParts),
         8 => aim().prop_map(Op::Resume),
         3 => (aim(), 0..3_usize).prop_map(|(of, place)| Op::Migrate { of, place }),
         2 => (pick(), pick()).prop_map(|(one, other)| Op::Exchange(one, other)),
@@ -146,15 +158,36 @@ fn replays() -> impl Strategy<Value = Vec<Op>> {
     )
 }
 
+/// A buffer of which a part is given back that stands elsewhere than it shall, and backed again.
+fn regrown() -> impl Strategy<Value = Vec<Op>> {
+    (pick(), pick(), place(), 0..4_u64, moves()).prop_map(|(buffer, lane, place, granule, then)| {
+        let back = |from, granules| Op::Back { buffer, from, granules };
+        let aims = [granule, granule + 1].map(|from| Aim::Stretch(buffer, from, 1));
+        let give_back = Op::GiveBack { buffer, from: granule, granules: 2 };
+        let make = Op::MakeBuffer { lane, arena: 0, place };
+        vec![make, back(0, 6), Op::ExchangeParts(aims), give_back, then, back(0, 8)]
+    })
+}
+
+/// A resume that is refused, and so is its way back: memory stands without its rights and its content.
+fn half_woken() -> impl Strategy<Value = Vec<Op>> {
+    (aim(), store(), 1..5_u64, blocks()).prop_map(|(of, to, nth, then)| {
+        let refused = |verb, nth, lasting| Fault { verb: Some(verb), nth, lasting, kind: ErrorKind::Unknown };
+        let faults = vec![refused(Verb::SetRights, nth, false), refused(Verb::Unmap, 1, true)];
+        vec![Op::Suspend { of, to }, Op::Faults(faults), Op::Resume(of), then]
+    })
+}
+
 fn graphs() -> impl Strategy<Value = Op> {
     let how = prop_oneof![5 => Just(End::Graph), 1 => Just(End::Abort), 1 => Just(End::Break), 1 => Just(End::Silent)];
     let begin = (pick(), 0..GRAPHS, any::<bool>());
     prop_oneof![
         4 => begin.prop_map(|(lane, arena, driver_first)| Op::Begin { lane, arena, driver_first }),
+        2 => pick().prop_map(Op::BeginUntold),
         2 => names(),
         12 => (pick(), how).prop_map(|(lane, how)| Op::End { lane, how }),
         4 => (pick(), pick()).prop_map(|(graph, lane)| Op::Launch { graph, lane }),
-        1 => (0..GRAPHS).prop_map(Op::Release),
+        1 => (0..GRAPHS + 2).prop_map(Op::Release),
     ]
 }
 

@@ -80,7 +80,8 @@ impl World<'_> {
             self.gaps[held.arena - GRAPH] = true;
         }
         if held.kind == Kind::Buffer {
-            if !held.cells.keys().any(|&offset| self.is_held((id, offset))) {
+            let is_leased = self.leases.iter().any(|leased| leased.of.0 == id);
+            if !is_leased && !held.cells.keys().any(|&offset| self.is_seen((id, offset))) {
                 self.blocks.remove(&id);
             }
             return;

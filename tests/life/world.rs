@@ -15,6 +15,7 @@ pub const DEVICES: u16 = 2;
 /// The first of the arenas that graphs are captured into.
 pub const GRAPH: usize = 3;
 pub const GRAPHS: usize = 2;
+/// So many there are from the start; captures that the pool finds out have further ones.
 pub const ARENAS: usize = GRAPH + GRAPHS;
 /// Those that can be dissolved have names.
 pub const NAMES: [&str; ARENAS] = ["", "left", "right", "graph", "other graph"];
@@ -33,11 +34,11 @@ pub struct World<'a> {
     /// The devices, then the host where it is one.
     pub places: Vec<DeviceId>,
     pub lanes: Vec<Lane>,
-    pub arenas: [ArenaId; ARENAS],
-    pub asleep: [bool; ARENAS],
-    pub asked: [Given; ARENAS],
+    pub arenas: Vec<ArenaId>,
+    pub asleep: Vec<bool>,
+    pub asked: Vec<Given>,
     /// Whether blocks may be put out of them.
-    pub evictable: [bool; ARENAS],
+    pub evictable: [bool; GRAPH],
     /// What the pool may hold of each place.
     pub limits_bytes: Vec<u64>,
     /// By a number that is never given twice.
@@ -48,11 +49,11 @@ pub struct World<'a> {
     pub veto: Arc<AtomicBool>,
     pub graphs: Vec<Graph>,
     /// How many graphs the pool knows of in each of their arenas.
-    pub counts: [u32; GRAPHS],
+    pub counts: Vec<u32>,
     /// Whether what was freed asleep in a graph's arena has no memory: a graph may need it.
-    pub gaps: [bool; GRAPHS],
+    pub gaps: Vec<bool>,
     /// The end of the last replay in each.
-    pub last: [Option<RawEvent>; GRAPHS],
+    pub last: Vec<Option<RawEvent>>,
     pub next: u64,
     now_us: u64,
     /// Calls that were made to fail before this step.
@@ -94,6 +95,7 @@ impl<'a> World<'a> {
             devices: places.clone(),
             handle_bytes_max,
             open_to_peers: case.open,
+            ask_capture: case.asks,
             backup_keep_bytes: if case.keeps { u64::MAX } else { 0 },
             poison: true,
             address_bytes: Some(1 << 31),
@@ -103,7 +105,7 @@ impl<'a> World<'a> {
         let veto = Arc::new(AtomicBool::new(false));
         pool.listen(Arc::new(Objector(veto.clone())), Interest::Pool).unwrap();
         let named = |name: &str| if name.is_empty() { ArenaId::DEFAULT } else { pool.arena(name).unwrap() };
-        let arenas = NAMES.map(named);
+        let arenas: Vec<ArenaId> = NAMES.map(named).to_vec();
         let mut world = Self {
             case,
             host,
@@ -113,18 +115,18 @@ impl<'a> World<'a> {
             limits_bytes: vec![u64::MAX; places.len()],
             places,
             arenas,
-            asleep: [false; ARENAS],
-            asked: Default::default(),
-            evictable: [false; ARENAS],
+            asleep: vec![false; ARENAS],
+            asked: vec![Given::new(); ARENAS],
+            evictable: [false; GRAPH],
             blocks: BTreeMap::new(),
             leases: Vec::new(),
             views: Vec::new(),
             pins: Vec::new(),
             veto,
             graphs: Vec::new(),
-            counts: [0; GRAPHS],
-            gaps: [false; GRAPHS],
-            last: [None; GRAPHS],
+            counts: vec![0; GRAPHS],
+            gaps: vec![false; GRAPHS],
+            last: vec![None; GRAPHS],
             next: 1,
             now_us: 0,
             failed_before: 0,
@@ -142,9 +144,9 @@ impl<'a> World<'a> {
 
     /// One step. What a made fault has stopped is done again without, and must then go as without.
     pub fn step(&mut self, op: &Op) {
-        if let Op::Fault(fault) = op {
+        if let Op::Faults(faults) = op {
             self.faulty.clear();
-            return self.faulty.arm(*fault);
+            return faults.iter().for_each(|fault| self.faulty.arm(*fault));
         }
         self.failed_before = self.faulty.failed();
         let stopped = self.act_within_limits(op);
@@ -196,12 +198,13 @@ impl<'a> World<'a> {
             Op::Resume(of) => return self.resume(*of),
             Op::Migrate { of, place } => return self.migrate(*of, self.place(*place)),
             Op::Exchange(one, other) => return self.exchange(*one, *other),
-            Op::ExchangeParts(one, other, length) => return self.exchange_parts(*one, *other, *length),
+            Op::ExchangeParts(aims) => return self.exchange_parts(*aims),
             Op::Begin { lane, arena, driver_first } => return self.begin(*lane, GRAPH + *arena, *driver_first),
+            Op::BeginUntold(lane) => self.begin_untold(*lane),
             Op::Name { lane, block } => self.name(*lane, *block),
             Op::End { lane, how } => self.end(*lane, *how),
             Op::Launch { graph, lane } => self.launch(*graph, *lane),
-            Op::Release(arena) => self.release(GRAPH + *arena),
+            Op::Release(pick) => self.release(GRAPH + *pick % (self.arenas.len() - GRAPH)),
             Op::Advance { lane, items } => {
                 if let Some(lane) = self.lane(*lane) {
                     self.host.advance(self.lanes[lane].stream.raw, *items).unwrap();
@@ -217,7 +220,7 @@ impl<'a> World<'a> {
                 self.host.set_now_us(self.now_us);
             }
             Op::Outside { place, granules } => self.set_outside(*place, *granules),
-            Op::Fault(_) => {}
+            Op::Faults(_) => {}
         }
         false
     }

@@ -4,9 +4,11 @@
 
 mod bench;
 mod faults;
+mod hold;
 mod model;
 mod op;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod rights;
+mod shadow;
 mod world;

@@ -3,63 +3,28 @@
 use crate::bench::{Bench, DEVICES, LONER};
 use crate::op::{Aim, LANES, Op};
 use crate::rig::{Application, GRANULE, Stream};
+use crate::shadow::{Given, Held, Seen, device_of, merge, right};
 use std::collections::{BTreeMap, BTreeSet};
 use stitchpool::driver::{Address, DeviceId, ErrorKind, Fault, Grant, Kernels, Rights};
-use stitchpool::{ArenaId, Block, Error, Lease, Part, Request, Scope, View};
+use stitchpool::{ArenaId, Error, Lease, Request, Scope};
 
 const GRANULES: u64 = 40;
 
-type Given = BTreeMap<DeviceId, Rights>;
-
-/// A block, live or freed and held.
-#[derive(Clone, Debug)]
-struct Held {
-    block: Block,
-    lane: usize,
-    exclusive: bool,
-    arena: bool,
-    live: bool,
-    /// For each granule, the seed of what it holds, once something was written.
-    seeds: Vec<Option<u64>>,
-    rights: Vec<Given>,
-    /// The lanes that later uses come after; its own from the start, for the memory was used before.
-    users: BTreeSet<usize>,
-}
-
-struct Seen {
-    view: View,
-    grants: Given,
-    /// For each granule, the block and its granule.
-    behind: Vec<(u64, usize)>,
-}
-
 pub struct World {
-    bench: Bench,
-    lanes: Vec<Stream>,
+    pub bench: Bench,
+    pub lanes: Vec<Stream>,
     arena: ArenaId,
     /// By a number that is never given twice.
-    blocks: BTreeMap<u64, Held>,
-    leases: Vec<(Lease, u64)>,
-    views: Vec<Seen>,
+    pub blocks: BTreeMap<u64, Held>,
+    pub leases: Vec<(Lease, u64)>,
+    pub views: Vec<Seen>,
     asked: [Given; 2],
     /// Whether a heap of the named arena was asked for.
     housed: bool,
-    next: u64,
+    pub next: u64,
     now_us: u64,
     /// Calls that were made to fail before this step.
     failed_before: u64,
-}
-
-fn device_of(lane: usize) -> DeviceId {
-    DeviceId((lane % 2) as u16)
-}
-
-fn merge(given: &mut Given, grants: &[Grant]) {
-    given.extend(grants.iter().map(|grant| (grant.device, grant.rights)));
-}
-
-fn right(given: &Given, device: DeviceId) -> Rights {
-    given.get(&device).copied().unwrap_or_default()
 }
 
 impl World {
@@ -83,12 +48,12 @@ impl World {
         }
     }
 
-    fn pick(&self, pick: usize, live: bool) -> Option<u64> {
+    pub fn pick(&self, pick: usize, live: bool) -> Option<u64> {
         let found: Vec<u64> = self.blocks.iter().filter(|(_, held)| held.live || !live).map(|(&id, _)| id).collect();
         (!found.is_empty()).then(|| found[pick % found.len()])
     }
 
-    fn refused(&self) -> bool {
+    pub fn refused(&self) -> bool {
         self.bench.faulty.failed() > self.failed_before
     }
 
@@ -160,13 +125,13 @@ impl World {
     }
 
     /// Uses all granules of a block where it stands.
-    fn touch_all(&mut self, id: u64, lane: usize, writes: bool) {
+    pub fn touch_all(&mut self, id: u64, lane: usize, writes: bool) {
         let (start, count) = (self.blocks[&id].block.address, self.blocks[&id].seeds.len());
         (0..count).for_each(|index| self.touch(id, index, start + index as u64 * GRANULE, lane, writes));
     }
 
     /// Uses a granule of a block at an address, after all earlier users of the block.
-    fn touch(&mut self, id: u64, granule: usize, at: Address, lane: usize, writes: bool) {
+    pub fn touch(&mut self, id: u64, granule: usize, at: Address, lane: usize, writes: bool) {
         let (host, raw) = (self.bench.host.clone(), self.lanes[lane].raw);
         let seed = self.next * 1000 + granule as u64;
         let held = self.blocks.get_mut(&id).unwrap();
@@ -204,97 +169,6 @@ impl World {
         let again = self.bench.pool.free(held.block.address);
         assert!(matches!(again, Err(Error::UnknownAddress { .. })), "{again:?}");
         self.settle(id);
-    }
-
-    /// Forgets a block that was freed and that nobody holds.
-    fn settle(&mut self, id: u64) {
-        if !self.is_held(id) && self.blocks.get(&id).is_some_and(|held| !held.live) {
-            self.blocks.remove(&id);
-        }
-    }
-
-    fn is_held(&self, id: u64) -> bool {
-        let viewed = |seen: &Seen| seen.behind.iter().any(|&(behind, _)| behind == id);
-        self.leases.iter().any(|(_, leased)| *leased == id) || self.views.iter().any(viewed)
-    }
-
-    fn lease(&mut self, pick: usize) {
-        let Some(id) = self.pick(pick, false) else { return };
-        let held = &self.blocks[&id];
-        match self.bench.pool.lease(held.block.address) {
-            Ok(lease) => {
-                assert!(held.live);
-                self.leases.push((lease, id));
-            }
-            Err(error) => assert!(!held.live, "{error}"),
-        }
-    }
-
-    /// Launches on a lane, if one is named and may, and ends the lease.
-    fn end_lease(&mut self, pick: usize, lane: Option<usize>) {
-        if self.leases.is_empty() {
-            return;
-        }
-        let (lease, id) = self.leases.swap_remove(pick % self.leases.len());
-        let held = self.blocks[&id].clone();
-        let lane = lane.filter(|&lane| held.rights.iter().all(|it| right(it, device_of(lane)) > Rights::None));
-        if let Some(lane) = lane {
-            self.touch_all(id, lane, false);
-            lease.end_on(self.lanes[lane].id).map_err(|refused| refused.0).unwrap();
-        }
-        self.settle(id);
-    }
-
-    fn view(&mut self, wishes: &[(usize, u64, u64)], grants: &[Grant]) {
-        let (mut parts, mut behind) = (Vec::new(), Vec::new());
-        for &(pick, from, length) in wishes {
-            let Some(id) = self.pick(pick, true) else { return };
-            let held = &self.blocks[&id];
-            let count = held.seeds.len() as u64;
-            let from = from % count;
-            let length = length.min(count - from);
-            parts.push(Part { address: held.block.address + from * GRANULE, bytes: length * GRANULE });
-            behind.extend((from..from + length).map(|granule| (id, granule as usize)));
-        }
-        let mut given = Given::new();
-        merge(&mut given, grants);
-        match self.bench.pool.view(&parts, grants) {
-            Ok(view) => {
-                assert_eq!(right(&given, LONER), Rights::None);
-                assert_eq!(view.bytes(), behind.len() as u64 * GRANULE);
-                self.views.push(Seen { view, grants: given, behind });
-            }
-            Err(Error::Unreachable { reader, .. }) => assert!(reader == LONER && right(&given, LONER) > Rights::None),
-            Err(error) => assert!(self.refused(), "{error}"),
-        }
-    }
-
-    fn use_view(&mut self, pick: usize, lane: usize, writes: bool) {
-        if self.views.is_empty() {
-            return;
-        }
-        let index = pick % self.views.len();
-        let seen = &self.views[index];
-        let may = right(&seen.grants, device_of(lane));
-        let recorded = seen.view.record_use(self.lanes[lane].id);
-        assert_eq!(recorded.is_ok(), may > Rights::None);
-        if may < if writes { Rights::ReadWrite } else { Rights::Read } {
-            return;
-        }
-        let (at, behind) = (seen.view.address(), seen.behind.clone());
-        self.next += 1;
-        for (place, &(id, granule)) in behind.iter().enumerate() {
-            self.touch(id, granule, at + place as u64 * GRANULE, lane, writes);
-        }
-    }
-
-    fn end_view(&mut self, pick: usize) {
-        if self.views.is_empty() {
-            return;
-        }
-        let Seen { view, behind, .. } = self.views.swap_remove(pick % self.views.len());
-        drop(view);
-        behind.into_iter().for_each(|(id, _)| self.settle(id));
     }
 
     fn set_rights(&mut self, scope: &Aim, grants: &[Grant]) {

@@ -251,15 +251,18 @@ impl Engine {
         for capture in open {
             let serial = capture.serial();
             match capture_of(&self.origin, capture.clock.raw()) {
-                Ok(State::None) if capture.seen => {
-                    if let Ok(ended) = self.recall(mapper, serial) {
-                        mapper.captures.note_ended(&ended);
-                    }
-                }
+                Ok(State::None) if capture.seen => self.end_unasked(mapper, serial),
                 Ok(State::None) => {}
                 Ok(_) => mapper.captures.confirm(serial),
                 Err(error) => tracing::debug!(%error, stream = serial, "a captured stream could not be asked"),
             }
+        }
+    }
+
+    /// The driver has ended a capture. The application may be about to say so too.
+    fn end_unasked(&self, mapper: &mut Mapper, serial: u32) {
+        if let Ok(ended) = self.recall(mapper, serial) {
+            mapper.captures.note_ended(&ended);
         }
     }
 
@@ -286,7 +289,7 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         // Another thread may have seen the same meanwhile.
         match mapper.captures.of(serial).map(|capture| capture.seen) {
-            Some(true) if !captured => drop(self.recall(&mut mapper, serial)),
+            Some(true) if !captured => self.end_unasked(&mut mapper, serial),
             Some(_) => {}
             None if !captured => {}
             None => match mapper.arenas.named(&format!("captures of stream {serial}")) {

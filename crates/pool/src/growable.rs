@@ -126,13 +126,15 @@ impl Growable {
 
     /// Backs `bytes` from `offset_bytes` on: all of it, or nothing on an error. What is backed already stays
     /// as it is. What was given back and still has its memory is taken back without a driver call, handles
-    /// that reach beyond the portion as a whole. Where the memory was taken meanwhile for something else, while
-    /// work that used it still runs, the CPU waits for that work.
+    /// that reach beyond the portion as a whole. New memory lies where the request has placed it, or where the
+    /// part was [sent](Pool::migrate) since; what was given back and lies elsewhere goes. For that, and where memory
+    /// was taken meanwhile for something else, while work that used it still runs, the CPU waits for that work.
     ///
     /// # Errors
     /// [`Error::BeyondMax`]; `Unaligned` for what is no whole granules; [`Error::Asleep`],
-    /// [`Error::OutOfMemory`], [`Error::UnknownStream`] if its stream was retired, [`Error::Lost`], or the
-    /// driver's, `Timeout` among them.
+    /// [`Error::OutOfMemory`], [`Error::Held`] where a lease or view keeps what was given back,
+    /// [`Error::Capturing`] where its stream is being captured and it is in no arena that has a name,
+    /// [`Error::UnknownStream`] if its stream was retired, [`Error::Lost`], or the driver's, `Timeout` among them.
     pub fn back(&self, offset_bytes: u64, bytes: u64) -> Result<()> {
         let portion = self.granules(offset_bytes, bytes)?;
         let engine = &*self.pool.engine;
@@ -150,6 +152,12 @@ impl Growable {
         inside.misses += 1;
         drop(inside);
         let tenant = tenant.ok_or(Error::UnknownStream { serial })?;
+        if engine.settings.ask_capture {
+            engine.follow_capture(&tenant.clock);
+        }
+        if tenant.is_diverted() {
+            engine.end_abandoned(&mut engine.mapper.lock());
+        }
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);
         self.pool.serve(|| Job { portion: Some(portion), ..plain() }).map(drop)
     }

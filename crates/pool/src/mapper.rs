@@ -7,6 +7,7 @@ pub(crate) mod chain;
 pub(crate) mod disk;
 pub(crate) mod doubt;
 pub(crate) mod overrides;
+pub(crate) mod parts;
 pub(crate) mod pins;
 pub(crate) mod slack;
 pub(crate) mod slot;
@@ -181,6 +182,16 @@ impl Mapper {
         refusal.map_or(Ok(done), Err)
     }
 
+    /// A slot's handle goes elsewhere, or its view is gone: what still stands there is stale until these points are
+    /// past.
+    pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
+        if let Some(chain) = self.chain_holding_mut(at.0) {
+            chain.make_stale(at, fences);
+            self.stale.push_back(at);
+        }
+        self.forget_unfilled(at);
+    }
+
     /// Makes a slot a hole, and gives its handle: nothing else does that to one that is mapped. Whoever calls it has
     /// made sure that every fence is past.
     pub(crate) fn unmap(&mut self, at: Address) -> Result<Option<Arc<PhysicalHandle>>, Error> {
@@ -190,6 +201,7 @@ impl Mapper {
         chain.recede();
         self.counts.unmapped += 1;
         self.drop_if_empty(at);
+        self.forget_unfilled(at);
         Ok(handle)
     }
 
@@ -217,9 +229,22 @@ impl Mapper {
         }
     }
 
+    /// Nobody wants any more what a slot should have been filled with.
+    fn forget_unfilled(&mut self, at: Address) {
+        if let Some((_, content)) = self.unfilled.remove(&at.0) {
+            self.put_trays(content.into_trays());
+        }
+    }
+
     /// Whether a slot from `start` on and before `end` has memory and not its content, after a failed operation.
     pub(crate) fn is_unfilled(&self, start: u64, end: u64) -> bool {
         self.unfilled.range(start..end).next().is_some()
+    }
+
+    /// Whether the slot that holds `address` has no memory now, or has it without its content.
+    pub(crate) fn is_asleep_at(&self, address: u64) -> bool {
+        let slot = self.slot_holding(address);
+        slot.is_some_and(|slot| slot.content().is_some() || self.unfilled.contains_key(&slot.at().0))
     }
 
     /// What the pool holds of a device's memory.
@@ -233,6 +258,9 @@ impl Mapper {
         let inside = heap.inside.lock();
         let tenant = inside.tenant.as_ref().filter(|_| inside.belongs_to(serial));
         let Some(tenant) = tenant else { return PoolError::UnknownStream { serial } };
+        if tenant.is_diverted() {
+            return PoolError::Capturing { serial, operation: "memory of another arena than the graph's" };
+        }
         match self.arenas.get(tenant.key.arena) {
             Ok(arena) => arena.demand_still().err().unwrap_or_else(|| PoolError::Asleep { what: arena.title() }),
             Err(error) => error,

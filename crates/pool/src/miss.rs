@@ -3,10 +3,12 @@
 
 pub(crate) mod candidate;
 pub(crate) mod census;
+pub(crate) mod clearing;
 pub(crate) mod exclusive;
 pub(crate) mod fill;
 pub(crate) mod gather;
 pub(crate) mod job;
+pub(crate) mod layout;
 pub(crate) mod market;
 pub(crate) mod melt;
 pub(crate) mod plan;
@@ -102,9 +104,7 @@ impl Engine {
                 self.note_use(&mapper, Address(address));
                 return Ok(address);
             }
-            if let Some(portion) = &job.portion {
-                mapper.clear_stale(portion)?;
-            }
+            self.clear_portion(&mut mapper, &job)?;
             self.note_live(&mut mapper, Some(&job));
             let plan = Planner::new(&mapper, &self.registry, &job).plan()?;
             missing_bytes = plan.cost.missing_bytes;
@@ -132,7 +132,7 @@ impl Engine {
                 return Ok(Next::Plan);
             }
         }
-        let error = match Stitch::new(mapper, &self.registry, job).carry_out(plan) {
+        let (error, left_bytes) = match Stitch::new(mapper, &self.registry, job).carry_out(plan) {
             Stitched::Block(address) => {
                 self.note_moves(mapper, job, plan);
                 self.note_use(mapper, Address(address));
@@ -140,11 +140,11 @@ impl Engine {
                 return Ok(Next::Served(address));
             }
             Stitched::Overtaken => return Ok(Next::Plan),
-            Stitched::Refused(error) => error,
+            Stitched::Refused(error, left_bytes) => (error, left_bytes),
         };
         match error.kind {
             ErrorKind::OutOfMemory => {
-                lower_ceiling(mapper, job, error.device);
+                lower_ceiling(mapper, job, error.device, left_bytes);
                 tried.refusal = Some(error);
                 Ok(Next::Plan)
             }
@@ -177,7 +177,7 @@ impl Engine {
     fn shortage(&self, mapper: &Mapper, job: &Job<'_>, missing_bytes: u64, tried: Tried) -> Error {
         tracing::debug!(missing_bytes, "nothing was enough");
         let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let devices = job.tenant.key.placement.devices();
+        let devices = job.devices(mapper);
         Error::OutOfMemory(Box::new(Shortage {
             asked_bytes: job.bytes(),
             missing_bytes,
@@ -205,7 +205,7 @@ impl Engine {
     fn note_moves(&self, mapper: &mut Mapper, job: &Job<'_>, plan: &Plan) {
         let moved = plan.steps.iter().any(|step| matches!(step, Step::Steal(_)));
         let allocs = self.registry.heaps().map(|heap| heap.inside.lock().allocs()).sum();
-        for device in job.tenant.key.placement.devices() {
+        for device in job.devices(mapper) {
             if let Some(budget) = mapper.budgets.get_mut(&device) {
                 budget.slack.note(allocs, budget.live_peak_bytes(), moved);
             }
@@ -256,15 +256,17 @@ fn sharers(placement: &Placement) -> Vec<DeviceId> {
     }
 }
 
-/// The driver has less than the limit: the next plan creates no more than it has now, in granules.
-fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>) {
-    let devices = device.map_or_else(|| job.tenant.key.placement.devices(), |device| vec![device]);
+/// The driver has less than the limit: the next plan creates no more than it has now, in granules. `left_bytes`: so
+/// much at most, as far as it has told by giving and refusing.
+fn lower_ceiling(mapper: &Mapper, job: &mut Job<'_>, device: Option<DeviceId>, left_bytes: Option<u64>) {
+    let devices = device.map_or_else(|| job.devices(mapper), |device| vec![device]);
     for device in devices {
         let held_bytes = mapper.held_bytes(device);
-        // A driver that says it has the bytes and still refuses is asked for half, and half again.
-        let room_bytes = match job.ceilings.get(&device) {
-            None => mapper.device_free_bytes(device).unwrap_or(job.bytes() / 2),
-            Some(ceiling) => ceiling.saturating_sub(held_bytes) / 2,
+        // A driver that says it has the bytes and still refuses is taken at what it gave.
+        let room_bytes = match (job.ceilings.get(&device), left_bytes) {
+            (None, _) => mapper.device_free_bytes(device).or(left_bytes).unwrap_or(job.bytes() / 2),
+            (Some(_), Some(left_bytes)) => left_bytes,
+            (Some(ceiling), None) => ceiling.saturating_sub(held_bytes) / 2,
         };
         tracing::debug!(%device, held_bytes, room_bytes, "the driver has less than the limit");
         job.ceilings.insert(device, held_bytes + room_bytes);

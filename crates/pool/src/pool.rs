@@ -281,7 +281,8 @@ impl Pool {
     }
 
     /// Moves the memory of all blocks of a scope to `device`: the bytes are copied, addresses and rights stay.
-    /// Waits and is refused as [`suspend`](Self::suspend) is.
+    /// Waits and is refused as [`suspend`](Self::suspend) is. Like rights, the place outlives the memory: what is
+    /// backed later of a growable buffer, or of that range of it, lies there too. Such a range need not be backed.
     ///
     /// # Errors
     /// As [`suspend`](Self::suspend); [`Error::Unreachable`] where a device with rights cannot reach the new

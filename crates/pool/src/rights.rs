@@ -6,11 +6,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::growable::whole_granules;
 use crate::heap::Heap;
+use crate::heap::inside::Inside;
 use crate::lease::demand_awake;
 use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
 use crate::mapper::overrides::{over, positive};
 use crate::mapper::slot::Slot;
+use crate::miss::layout::Layout;
 use crate::pool::Pool;
 use crate::request::Block;
 use crate::scope::Scope;
@@ -60,7 +62,8 @@ impl Pool {
         let spans = engine.spans_of(&mapper, of)?;
         let runs = mapper.runs(&spans, &grants, |_| true);
         let owners = runs.iter().flat_map(|run| run.owners.iter().copied());
-        for owner in owners.chain(engine.places_of(&mapper, of)).collect::<BTreeSet<DeviceId>>() {
+        let places = engine.places_of(&mapper, of, &spans)?;
+        for owner in owners.chain(places).collect::<BTreeSet<DeviceId>>() {
             engine.demand_reach(&grants, owner)?;
         }
         engine.quiet(&mut mapper, &runs, &grants)?;
@@ -119,11 +122,26 @@ impl Engine {
         }
     }
 
-    /// Where memory of an arena may lie, now or later. Of a block it is known where it lies.
-    fn places_of(&self, mapper: &Mapper, of: Scope) -> Vec<DeviceId> {
-        let heaps = arenas_of(mapper, of).into_iter().flat_map(|id| self.heaps_of(id));
-        let tenants = heaps.filter_map(|heap| heap.inside.lock().tenant.clone());
-        tenants.flat_map(|tenant| tenant.key.placement.devices()).collect()
+    /// Where memory of an arena, or of a part of a growable buffer, may lie, now or later. Of a block it is known
+    /// where it lies.
+    fn places_of(&self, mapper: &Mapper, of: Scope, spans: &[Span]) -> Result<Vec<DeviceId>> {
+        let tenant = |heap: &Heap| heap.inside.lock().tenant.clone();
+        let arenas = arenas_of(mapper, of);
+        let buffers = spans.iter().filter_map(|span| Some((span, mapper.chains.get(&span.chain)?)));
+        let buffers = buffers.filter(|(_, chain)| chain.is_kept());
+        if !arenas.is_empty() {
+            let tenants = arenas.into_iter().flat_map(|id| self.heaps_of(id)).filter_map(tenant);
+            let placed = tenants.flat_map(|tenant| tenant.key.placement.devices());
+            return Ok(placed.chain(buffers.flat_map(|(_, chain)| chain.places.asked().copied())).collect());
+        }
+        let mut places = Vec::new();
+        for (span, chain) in buffers {
+            let Some(tenant) = self.registry.heap(chain.heap()).and_then(tenant) else { continue };
+            let layout = Layout::of_buffer(chain, &tenant.key.placement, span.end.0, mapper.granule_bytes())?;
+            let part = (span.start.bytes_from(chain.at()), span.end.bytes_from(chain.at()));
+            places.extend(layout.devices(part));
+        }
+        Ok(places)
     }
 
     /// The live, exclusive block at `address`, or `bytes` from there on.
@@ -156,11 +174,15 @@ impl Engine {
         let end = end.ok_or(Error::OutOfRange { address: start, bytes, end: chain.end() })?;
         whole_granules("offset", start.bytes_from(chain.at()), mapper.granule_bytes())?;
         whole_granules("part", bytes, mapper.granule_bytes())?;
-        let tenant = self.heap_of(start)?.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
+        let heap = self.heap_of(start)?;
+        let tenant = heap.inside.lock().tenant.clone().ok_or_else(|| self.unknown(start))?;
         mapper.arenas.get(tenant.key.arena)?.demand_awake()?;
         demand_whole(mapper, start, bytes)?;
-        let asleep = mapper.slots_over(start, end).any(|slot| matches!(slot, Slot::Asleep { .. }));
-        if asleep || mapper.is_unfilled(start.0, end.0) {
+        let sleeps = |inside: &Inside| {
+            let mut slots = mapper.slots_over(start, end).map(|slot| slot.at().0);
+            slots.any(|at| inside.has_block(at) && mapper.is_asleep_at(at))
+        };
+        if sleeps(&heap.inside.lock()) {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", chain.at()) });
         }
         Ok(Span { chain: chain.at().0, start, end, given: tenant.grants })

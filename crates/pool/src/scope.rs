@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
 use crate::mapper::Mapper;
+use crate::mapper::chain::Chain;
 use std::ops::Range;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -74,24 +75,13 @@ impl Engine {
         Ok(Ground { heaps, arenas, before: Vec::new(), span: 0..u64::MAX, title, evicts: false })
     }
 
-    /// What is said of a scope of which nothing is awake.
-    pub(crate) fn asleep(&self, scope: Scope) -> Error {
-        match self.ground(&self.mapper.lock(), scope) {
-            Ok(ground) => Error::Asleep { what: ground.title },
-            Err(error) => error,
-        }
-    }
-
     fn ground_of_range(&self, mapper: &Mapper, address: Address, bytes: u64) -> Result<Ground> {
         let heap = self.heap_of(address)?;
         let out_of_range = || Error::OutOfRange { address, bytes, end: address };
         let end = address.checked_add(bytes).filter(|_| bytes > 0).ok_or_else(out_of_range)?;
         let is_exclusive = heap.inside.lock().tenant.as_ref().is_some_and(|tenant| tenant.key.exclusive);
         let chain = mapper.chain_holding(address.0).ok_or_else(|| self.unknown(address))?;
-        let borders = [address, end].map(|border| {
-            let slots = chain.slots();
-            slots.iter().any(|slot| slot.at() == border || slot.end() == border)
-        });
+        let borders = [address, end].map(|at| is_border(chain, at, mapper.granule_bytes()));
         if !is_exclusive || borders != [true, true] {
             return Err(Error::Shared { address });
         }
@@ -129,5 +119,14 @@ impl Engine {
         }
         users.retain(|device| !device.is_host());
         distinct(users)
+    }
+}
+
+/// Whether an operation may begin or end there: at the border of a handle, or where a growable buffer has none.
+fn is_border(chain: &Chain, at: Address, granule_bytes: u64) -> bool {
+    let vacant = chain.is_kept() && at <= chain.end() && at.is_aligned(granule_bytes);
+    match chain.slot_holding(at) {
+        Some(slot) => slot.at() == at || (vacant && slot.is_nobodys()),
+        None => at == chain.top() || vacant,
     }
 }

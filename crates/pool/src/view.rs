@@ -165,7 +165,8 @@ fn handles_of(mapper: &Mapper, address: Address, bytes: u64) -> Result<Vec<Arc<P
 /// Refuses a part whose ends lie inside handles.
 pub(crate) fn demand_whole(mapper: &Mapper, address: Address, bytes: u64) -> Result<()> {
     let end = address + bytes;
-    let cut = mapper.slots_over(address, end).find(|slot| slot.at() < address || slot.end() > end);
+    let mut handles = mapper.slots_over(address, end).filter(|slot| !slot.is_nobodys());
+    let cut = handles.find(|slot| slot.at() < address || slot.end() > end);
     let bounds = cut.map(|slot| (slot.at(), slot.end()));
     bounds.map_or(Ok(()), |(start, end)| Err(Error::NotWhole { address, bytes, start, end }))
 }
@@ -191,15 +192,12 @@ impl Mapper {
 
     /// The view at `at` is gone; what these streams have queued so far may still use its addresses.
     fn leave(&mut self, at: Address, clocks: &[Arc<Clock>]) {
-        let Some(chain) = self.chains.get_mut(&at.0) else { return };
+        let Some(chain) = self.chains.get(&at.0) else { return };
         let fences: Vec<Fence> =
             clocks.iter().map(|clock| Fence { epoch: clock.stamp(), clock: clock.clone() }).collect();
         let viewed = chain.slots().iter().filter(|slot| matches!(slot, Slot::Viewed(_)));
         let viewed: Vec<Address> = viewed.map(Slot::at).collect();
-        for &at in &viewed {
-            chain.make_stale(at, fences.clone());
-        }
-        self.stale.extend(viewed);
+        viewed.into_iter().for_each(|at| self.make_stale(at, fences.clone()));
         if let Err(error) = self.retire_stale(RETIRED_AT_ONCE) {
             tracing::debug!(%error, "a view's mappings stay until a tick takes them down");
         }

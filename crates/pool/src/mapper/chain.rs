@@ -4,11 +4,12 @@
 use crate::clock::Fence;
 use crate::mapper::backup::Content;
 use crate::mapper::overrides::Overrides;
+use crate::mapper::parts::Parts;
 use crate::mapper::slot::Slot;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use stitchpool_chunks::{PhysicalHandle, Vacancy, join_all, open};
-use stitchpool_driver::{Address, Error, Grant};
+use stitchpool_driver::{Address, DeviceId, Error, Grant};
 
 /// A run of slots and the room behind it.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Chain {
     slots: Vec<Slot>,
     /// Who has rights here, over what the heap gives.
     pub(crate) rights: Overrides,
+    /// Where a growable buffer's parts were sent, over what its placement says.
+    pub(crate) places: Parts<DeviceId>,
     /// The room behind the last slot. None iff a failed undo has lost part of it.
     tail: Option<Vacancy>,
     /// Iff a growable buffer has it, the serial of that buffer's stream: it then stays although it has no slots,
@@ -57,6 +60,7 @@ impl Chain {
             heap,
             slots: Vec::new(),
             rights,
+            places: Parts::default(),
             tail: Some(vacancy),
             kept_for: None,
             used: Arc::default(),
@@ -300,7 +304,7 @@ impl Chain {
         let first = self.first_slot_from(start);
         let mut held = Held::with_capacity(handles.len());
         for (slot, handle) in self.slots[first..].iter_mut().zip(handles) {
-            match wake_slot(slot, handle) {
+            match slot.wake(handle) {
                 Ok(Some(content)) => held.push((slot.at(), content)),
                 Ok(None) => {}
                 Err(error) => return Err((error, self.lie_down_again(held))),
@@ -384,17 +388,3 @@ impl Chain {
 
 /// What sleeping slots held, by their addresses.
 pub(crate) type Held = Vec<(Address, Content)>;
-
-/// Maps a handle into a sleeping slot and gives what the slot held. On a refusal the slot sleeps on.
-fn wake_slot(slot: &mut Slot, handle: Arc<PhysicalHandle>) -> Result<Option<Content>, Error> {
-    let lost = Slot::Lost { at: slot.at(), bytes: slot.bytes() };
-    let (changed, outcome) = match std::mem::replace(slot, lost) {
-        Slot::Asleep { vacancy, device, content } => match vacancy.map(handle) {
-            Ok(mapping) => (Slot::Current { mapping, carried: Vec::new() }, Ok(Some(content))),
-            Err((error, vacancy)) => (Slot::Asleep { vacancy, device, content }, Err(error)),
-        },
-        other => (other, Ok(None)),
-    };
-    *slot = changed;
-    outcome
-}

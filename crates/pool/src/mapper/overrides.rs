@@ -1,5 +1,6 @@
 //! Rights that were asked for a chain or for parts of it, over what its heap gives. It opens nothing.
 
+use crate::mapper::parts::Parts;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use stitchpool_driver::{Address, DeviceId, Grant, Rights};
 pub(crate) struct Overrides {
     /// For all of the chain, also for what it grows by.
     whole: Vec<Grant>,
-    /// Over `whole`: the end and the grants of each part, by its start. Parts do not overlap.
-    parts: BTreeMap<u64, (u64, Vec<Grant>)>,
+    /// Over `whole`.
+    parts: Parts<Vec<Grant>>,
 }
 
 impl Overrides {
@@ -21,9 +22,8 @@ impl Overrides {
         if self.is_empty() {
             return given.clone();
         }
-        let part = self.parts.range(..=at.0).next_back().filter(|(_, (end, _))| *end > at.0);
         let whole = over(given, &self.whole);
-        part.map_or_else(|| positive(&whole), |(_, (_, grants))| positive(&over(&whole, grants)))
+        self.parts.at(at.0).map_or_else(|| positive(&whole), |grants| positive(&over(&whole, grants)))
     }
 
     /// Whether nothing was asked for.
@@ -34,15 +34,12 @@ impl Overrides {
     /// Where a part begins or ends behind `at`, the nearest: a new mapping that crossed it would have the rights
     /// of both sides.
     pub(crate) fn border_behind(&self, at: u64) -> Option<u64> {
-        let begins = self.parts.range(at + 1..).next().map(|(&start, _)| start);
-        let ends = self.parts.range(..=at).next_back().map(|(_, (end, _))| *end).filter(|&end| end > at);
-        begins.into_iter().chain(ends).min()
+        self.parts.border_behind(at)
     }
 
     /// The devices that something was given to, in places.
     pub(crate) fn users(&self) -> impl Iterator<Item = DeviceId> + '_ {
-        let parts = self.parts.values().flat_map(|(_, grants)| grants);
-        let given = self.whole.iter().chain(parts).filter(|grant| grant.rights != Rights::None);
+        let given = self.whole.iter().chain(self.parts.asked().flatten()).filter(|grant| grant.rights != Rights::None);
         given.map(|grant| grant.device)
     }
 
@@ -54,19 +51,7 @@ impl Overrides {
 
     /// From now on these grants hold on a part.
     pub(crate) fn set(&mut self, part: Range<u64>, grants: &[Grant]) {
-        self.cut(part.start);
-        self.cut(part.end);
-        let mut gaps = Vec::new();
-        let mut at = part.start;
-        for (&start, (end, known)) in self.parts.range_mut(part.clone()) {
-            gaps.push(at..start);
-            at = *end;
-            *known = over(known, grants);
-        }
-        gaps.push(at..part.end);
-        for gap in gaps.into_iter().filter(|gap| !gap.is_empty()) {
-            self.parts.insert(gap.start, (gap.end, grants.to_vec()));
-        }
+        self.parts.change(part, |known| over(known.map_or(&[], Vec::as_slice), grants));
     }
 
     /// What was asked for these devices does not count any more.
@@ -76,20 +61,10 @@ impl Overrides {
     }
 
     fn forget_in_parts(&mut self, grants: &[Grant]) {
-        self.parts.retain(|_, (_, part)| {
+        self.parts.retain(|part| {
             part.retain(|known| !names(grants, known));
             !part.is_empty()
         });
-    }
-
-    /// Makes `at` a border between parts.
-    fn cut(&mut self, at: u64) {
-        let Some((_, (end, grants))) = self.parts.range_mut(..at).next_back().filter(|(_, (end, _))| *end > at) else {
-            return;
-        };
-        let tail = (*end, grants.clone());
-        *end = at;
-        self.parts.insert(at, tail);
     }
 }
 
@@ -164,9 +139,6 @@ mod tests {
                     let same = shadow[at as usize..border as usize].windows(2).all(|pair| positive(&pair[0]) == positive(&pair[1]));
                     prop_assert!(same, "rights change between {} and {}", at, border);
                 }
-                let ends: Vec<u64> = overrides.parts.values().map(|(end, _)| *end).collect();
-                let starts: Vec<u64> = overrides.parts.keys().copied().collect();
-                prop_assert!(starts.iter().skip(1).zip(&ends).all(|(start, end)| start >= end));
             }
         }
     }

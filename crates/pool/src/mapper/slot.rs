@@ -2,8 +2,9 @@
 
 use crate::clock::Fence;
 use crate::mapper::backup::Content;
-use stitchpool_chunks::{Mapping, Vacancy};
-use stitchpool_driver::{Address, DeviceId};
+use std::sync::Arc;
+use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy};
+use stitchpool_driver::{Address, DeviceId, Error};
 
 /// A place in a chain.
 #[derive(Debug)]
@@ -73,10 +74,23 @@ impl Slot {
         self.at() + self.bytes()
     }
 
+    /// Whether its bytes are nobody's: no block, and nothing free, is in it.
+    pub(crate) const fn is_nobodys(&self) -> bool {
+        matches!(self, Self::Stale { .. } | Self::Hole(_) | Self::Lost { .. })
+    }
+
     /// What it held, if it sleeps.
     pub(crate) const fn content(&self) -> Option<&Content> {
         match self {
             Self::Asleep { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Points after which nothing uses what still stands here, if its handle is gone.
+    pub(crate) fn fences(&self) -> Option<&[Fence]> {
+        match self {
+            Self::Stale { fences, .. } => Some(fences),
             _ => None,
         }
     }
@@ -95,6 +109,20 @@ impl Slot {
             Self::Current { mapping, .. } => Some(mapping),
             _ => None,
         }
+    }
+
+    /// Maps a handle here, if the slot sleeps, and gives what it held. On a refusal it sleeps on.
+    pub(crate) fn wake(&mut self, handle: Arc<PhysicalHandle>) -> Result<Option<Content>, Error> {
+        let lost = Self::Lost { at: self.at(), bytes: self.bytes() };
+        let (changed, outcome) = match std::mem::replace(self, lost) {
+            Self::Asleep { vacancy, device, content } => match vacancy.map(handle) {
+                Ok(mapping) => (Self::Current { mapping, carried: Vec::new() }, Ok(Some(content))),
+                Err((error, vacancy)) => (Self::Asleep { vacancy, device, content }, Err(error)),
+            },
+            other => (other, Ok(None)),
+        };
+        *self = changed;
+        outcome
     }
 
     /// The mapping, if a block or a view uses it here.

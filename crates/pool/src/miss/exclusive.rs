@@ -5,8 +5,7 @@ use crate::mapper::Mapper;
 use crate::mapper::chain::Chain;
 use crate::mapper::slot::Slot;
 use crate::miss::job::Job;
-use stitchpool_chunks::{Piece, Placement};
-use stitchpool_driver::DeviceId;
+use crate::miss::layout::Layout;
 
 impl Job<'_> {
     /// Takes the chain of a freed block as it stands, if all of it is free and it has exactly the length:
@@ -15,12 +14,11 @@ impl Job<'_> {
     /// the next's.
     pub(crate) fn take_chain(&self, mapper: &Mapper) -> Option<u64> {
         let mut inside = self.heap.inside.lock();
-        let placement = &self.tenant.key.placement;
-        let pieces = placement.pieces(self.bytes(), mapper.granule_bytes()).ok()?;
+        let layout = Layout::of(&self.tenant.key.placement, self.bytes(), mapper.granule_bytes()).ok()?;
         let stands = |start: u64, slot: &Slot| {
             let filled = !mapper.unfilled.contains_key(&slot.at().0);
-            let (from, to) = (slot.at().0 - start, slot.end().0 - start);
-            filled && slot.current().is_some_and(|here| is_placed(placement, &pieces, (from, to), here.device()))
+            let lies = (slot.at().0 - start, slot.end().0 - start);
+            filled && slot.current().is_some_and(|here| layout.allows(lies, here.device()))
         };
         let is_whole = |extent: &Extent| {
             let chain = mapper.chains.get(&extent.start);
@@ -33,17 +31,4 @@ impl Job<'_> {
         inside.extents.remove_range(start, self.units).then(|| self.heap.enter(&mut inside, start, self.units))?;
         Some(start)
     }
-}
-
-/// Whether a placement that cuts a block into these pieces wants the bytes from here to there on a device.
-fn is_placed(placement: &Placement, pieces: &[Piece], (from, to): (u64, u64), device: DeviceId) -> bool {
-    if matches!(placement, Placement::Spill(_)) {
-        return placement.devices().contains(&device);
-    }
-    let mut end = 0;
-    let piece = pieces.iter().find(|piece| {
-        end += piece.bytes;
-        from < end
-    });
-    to <= end && piece.is_some_and(|piece| piece.device == device)
 }

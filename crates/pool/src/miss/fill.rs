@@ -73,7 +73,7 @@ impl Stitch<'_> {
             Ok((run, rest)) => Ok(Filled { room, run, rest }),
             Err(failure) => {
                 self.mapper.put_back_room(room.chain, room.start, failure.vacancies);
-                Err(Setback::Refused(failure.error))
+                Err(failure.error.into())
             }
         }
     }

@@ -63,6 +63,18 @@ impl Job<'_> {
         self.heap.take(&mut self.heap.inside.lock(), self.units, self.alignment_bytes)
     }
 
+    /// The devices that its memory may lie on.
+    pub(crate) fn devices(&self, mapper: &Mapper) -> Vec<DeviceId> {
+        let mut devices = self.tenant.key.placement.devices();
+        let chain = self.portion.and_then(|portion| mapper.chains.get(&portion.chain));
+        for &sent in chain.into_iter().flat_map(|chain| chain.places.asked()) {
+            if !devices.contains(&sent) {
+                devices.push(sent);
+            }
+        }
+        devices
+    }
+
     /// How large a new handle on `device` would be.
     pub(crate) fn handle_bytes(&self, mapper: &Mapper, device: DeviceId) -> u64 {
         let Some(budget) = mapper.budgets.get(&device) else { return UNIT_BYTES };

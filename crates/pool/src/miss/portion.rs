@@ -1,13 +1,14 @@
-//! A portion of a growable buffer: what shall be backed of it, and what stands there now. It changes nothing but
-//! mappings whose memory was taken elsewhere long ago.
+//! A portion of a growable buffer: what shall be backed of it, where that shall lie, and what stands there now. It
+//! changes nothing.
 
-use crate::clock::Fence;
 use crate::error::{Error, Result};
 use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
 use crate::mapper::chain::{Chain, Gap};
 use crate::mapper::slot::Slot;
+use crate::miss::layout::Layout;
 use stitchpool_chunks::{Piece, Placement};
+use stitchpool_driver::DeviceId;
 
 /// What a job shall back, in place of a block: all of `[start, end)`.
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +63,11 @@ impl Portion {
     pub(crate) fn lack(&self, mapper: &Mapper, inside: &Inside) -> Result<Lack> {
         let mut lack = Lack::default();
         let Some(chain) = mapper.chains.get(&self.chain) else { return Ok(lack) };
+        let displaced: Vec<u64> = self.displaced(mapper, inside)?.iter().map(|slot| slot.at().0).collect();
         for slot in self.slots(chain).filter(|slot| !inside.has_block(slot.at().0)) {
             let (at, bytes) = (slot.at().0, slot.bytes());
             match slot {
+                Slot::Current { .. } if displaced.contains(&at) => lack.absent_bytes += bytes,
                 Slot::Current { .. } => {
                     lack.idle.push(Gap { start: at, bytes });
                     let touches = |start: u64, end: u64| start < at + bytes && at < end;
@@ -77,6 +80,9 @@ impl Portion {
                 // Views have chains of their own.
                 Slot::Lost { .. } | Slot::Viewed(_) => return Err(Error::Lost { at: slot.at(), bytes }),
             }
+            if let Some((address, holders)) = inside.held_in(at, at + bytes) {
+                return Err(Error::Held { address, holders });
+            }
         }
         if !chain.reaches(self.end) {
             let at = chain.top();
@@ -86,6 +92,23 @@ impl Portion {
         Ok(lack)
     }
 
+    /// The idle slots in it whose memory lies elsewhere than it shall, or that a failed resume left without rights. What
+    /// a graph or a pin keeps in place is not among them: it serves where it is.
+    pub(crate) fn displaced<'a>(&self, mapper: &'a Mapper, inside: &Inside) -> Result<Vec<&'a Slot>> {
+        let (Some(chain), Some(tenant)) = (mapper.chains.get(&self.chain), &inside.tenant) else {
+            return Ok(Vec::new());
+        };
+        let stays = |slot: &Slot| mapper.pins.touch(slot.at().0, slot.end().0);
+        let idle = self.slots(chain).filter(|slot| !inside.has_block(slot.at().0) && !stays(slot));
+        let idle: Vec<(&Slot, DeviceId)> = idle.filter_map(|slot| Some((slot, slot.current()?.device()))).collect();
+        let Some((last, _)) = idle.last().filter(|_| !mapper.serves_graph(inside)) else { return Ok(Vec::new()) };
+        let layout = Layout::of_buffer(chain, &tenant.key.placement, last.end().0, mapper.granule_bytes())?;
+        let lies = |slot: &Slot| (slot.at().0 - self.chain, slot.end().0 - self.chain);
+        let unfilled = |slot: &Slot| mapper.is_unfilled(slot.at().0, slot.end().0);
+        let displaced = idle.iter().filter(|(slot, device)| !layout.allows(lies(slot), *device) || unfilled(slot));
+        Ok(displaced.map(|(slot, _)| *slot).collect())
+    }
+
     /// From where to where it reaches together with its idle slots.
     pub(crate) fn span(&self, lack: &Lack) -> (u64, u64) {
         let start = lack.idle.first().map_or(self.start, |gap| gap.start.min(self.start));
@@ -93,61 +116,22 @@ impl Portion {
         (start, end)
     }
 
-    /// What the gaps of its chain shall be filled with: pieces that the placement gives, cut at the steps, and
-    /// where rights change.
+    /// What the gaps of its chain shall be filled with: pieces for the devices where it shall lie, cut at the steps,
+    /// and where rights change.
     pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
-        let Some(last) = gaps.last() else { return Ok(Vec::new()) };
-        let granule_bytes = mapper.granule_bytes();
-        let rights = mapper.chains.get(&self.chain).map(|chain| &chain.rights);
-        let changes_at = |at: u64| Some(rights?.border_behind(self.chain + at)? - self.chain);
-        // Stripes repeat, so those beyond the last gap need not be dealt.
-        let reach_bytes = match placement {
-            Placement::RoundRobin { .. } => last.end() - self.chain,
-            _ => self.max_bytes,
-        };
-        let whole = placement.pieces(reach_bytes, granule_bytes)?;
+        let (Some(last), Some(chain)) = (gaps.last(), mapper.chains.get(&self.chain)) else { return Ok(Vec::new()) };
+        let layout = Layout::of_buffer(chain, placement, last.end(), mapper.granule_bytes())?;
         let mut pieces = Vec::new();
         for gap in gaps {
             let (mut at, end) = (gap.start - self.chain, gap.end() - self.chain);
-            let mut border = 0;
-            for piece in &whole {
-                border += piece.bytes;
-                while at < end.min(border) {
-                    let step_end = (at / self.step_bytes + 1) * self.step_bytes;
-                    let next = end.min(border).min(step_end).min(changes_at(at).unwrap_or(end));
-                    pieces.push(Piece { device: piece.device, bytes: next - at });
-                    at = next;
-                }
+            while let Some((border, device)) = layout.at(at).filter(|_| at < end) {
+                let step_end = (at / self.step_bytes + 1) * self.step_bytes;
+                let rights_end = chain.rights.border_behind(self.chain + at).map_or(end, |border| border - self.chain);
+                let next = end.min(border).min(step_end).min(rights_end);
+                pieces.push(Piece { device, bytes: next - at });
+                at = next;
             }
         }
         Ok(pieces)
-    }
-}
-
-impl Mapper {
-    /// Makes room where the memory of a portion was taken from: old mappings go, once the work that used them
-    /// is done. The CPU waits for that.
-    pub(crate) fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
-        let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
-        let stale: Vec<&Slot> = portion.slots(chain).filter(|slot| matches!(slot, Slot::Stale { .. })).collect();
-        if stale.is_empty() {
-            return Ok(());
-        }
-        let fences: Vec<Fence> = stale
-            .into_iter()
-            .flat_map(|slot| match slot {
-                Slot::Stale { fences, .. } => fences.clone(),
-                _ => Vec::new(),
-            })
-            .collect();
-        self.poll_clocks();
-        for fence in fences {
-            if !fence.is_passed() {
-                self.counts.cpu_waits += 1;
-                fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin)?;
-            }
-        }
-        self.retire_stale(usize::MAX)?;
-        Ok(())
     }
 }

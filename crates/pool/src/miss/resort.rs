@@ -38,7 +38,7 @@ impl Mapper {
                 Resort::Retired
             }
             Resort::Retired => {
-                for device in job.tenant.key.placement.devices() {
+                for device in job.devices(self) {
                     self.release_stock(Some(device));
                     self.drop_idle_trays(Some(device));
                 }

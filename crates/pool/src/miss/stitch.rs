@@ -14,7 +14,7 @@ use crate::unit::units_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stitchpool_chunks::{Mapping, PhysicalHandle, Vacancy, map_run_by};
-use stitchpool_driver::{Address, DeviceId, Error, HandleSpec};
+use stitchpool_driver::{Address, DeviceId, Error, ErrorKind, HandleSpec};
 
 /// How carrying out a plan ended.
 #[derive(Debug)]
@@ -23,19 +23,20 @@ pub(crate) enum Stitched {
     Block(u64),
     /// Another thread took what the plan counted on; nothing has changed.
     Overtaken,
-    /// The driver refused; nothing has changed.
-    Refused(Error),
+    /// The driver refused; nothing has changed. If it was for want of memory, how much its device turned out to have
+    /// left at most.
+    Refused(Error, Option<u64>),
 }
 
 /// Why a plan was given up half way.
 pub(crate) enum Setback {
     Overtaken,
-    Refused(Error),
+    Refused(Error, Option<u64>),
 }
 
 impl From<Error> for Setback {
     fn from(error: Error) -> Self {
-        Self::Refused(error)
+        Self::Refused(error, None)
     }
 }
 
@@ -100,7 +101,7 @@ impl<'a> Stitch<'a> {
                 tracing::debug!("a plan was given up, and all put back");
                 match setback {
                     Setback::Overtaken => Stitched::Overtaken,
-                    Setback::Refused(error) => Stitched::Refused(error),
+                    Setback::Refused(error, left_bytes) => Stitched::Refused(error, left_bytes),
                 }
             }
         }
@@ -125,7 +126,7 @@ impl<'a> Stitch<'a> {
             Ok((run, rest)) => Ok(self.commit(plan.place, room, run, rest)),
             Err(failure) => {
                 self.mapper.put_back_room(room.chain, room.start, failure.vacancies);
-                Err(Setback::Refused(failure.error))
+                Err(failure.error.into())
             }
         }
     }
@@ -230,10 +231,7 @@ impl<'a> Stitch<'a> {
                     let handle = self.mapper.stock.take_at_most(device, kind, bytes).ok_or(Setback::Overtaken);
                     handle.map(|handle| Brought { handle, source: Source::Stock })
                 }
-                Step::Create { device, bytes } => {
-                    let created = PhysicalHandle::create(&self.mapper.origin, HandleSpec { device, bytes, kind });
-                    created.map(|handle| Brought { handle, source: Source::Created }).map_err(Setback::Refused)
-                }
+                Step::Create { device, bytes } => self.create(HandleSpec { device, bytes, kind }),
             };
             match brought {
                 Ok(brought) => self.handles.push(brought),
@@ -244,6 +242,20 @@ impl<'a> Stitch<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A new handle. A driver that refuses it has given as much as was created before: it has less left than both.
+    fn create(&self, spec: HandleSpec) -> Result<Brought, Setback> {
+        let created = PhysicalHandle::create(&self.mapper.origin, spec);
+        created.map(|handle| Brought { handle, source: Source::Created }).map_err(|error| {
+            let on_device = |brought: &&Brought| {
+                matches!(brought.source, Source::Created) && brought.handle.device() == spec.device
+            };
+            let given_bytes: u64 = self.handles.iter().filter(on_device).map(|brought| brought.handle.bytes()).sum();
+            let left_bytes = given_bytes + spec.bytes.saturating_sub(self.mapper.granule_bytes());
+            let is_short = error.kind == ErrorKind::OutOfMemory;
+            Setback::Refused(error, is_short.then_some(left_bytes))
+        })
     }
 
     /// The vacancy to map in, and the gap it was taken from.
@@ -308,10 +320,7 @@ impl<'a> Stitch<'a> {
             }
             Source::Slot { at, fences } => {
                 self.mapper.counts.aliased += 1;
-                if let Some(chain) = self.mapper.chain_holding_mut(at) {
-                    chain.make_stale(Address(at), fences.clone());
-                    self.mapper.stale.push_back(Address(at));
-                }
+                self.mapper.make_stale(Address(at), fences.clone());
                 if is_planted(Mutant::DropCarried) { Vec::new() } else { fences }
             }
         }

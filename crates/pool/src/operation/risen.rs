@@ -194,7 +194,7 @@ impl Engine {
             self.sleepers(mapper, ground).into_iter().filter(|sleeper| gone.contains(&sleeper.at)).collect();
         let mut risen = Vec::with_capacity(sleepers.len());
         match self.rouse(mapper, &sleepers, &mut Supply::default(), &mut risen) {
-            Ok(_) => _ = commit(mapper, risen),
+            Ok(_) => _ = commit(mapper, risen, Vec::new()),
             Err(error) => {
                 tracing::warn!(%error, ground.title, "memory that was given back is not there again: resume it");
                 self.lay_back(mapper, risen);
@@ -203,26 +203,33 @@ impl Engine {
     }
 }
 
-/// All is filled: the backups go. Says how much memory was taken.
-pub(crate) fn commit(mapper: &mut Mapper, risen: Vec<Risen>) -> u64 {
+/// All is filled: the backups go. Says how much memory was taken. `filled` had memory already.
+pub(crate) fn commit(mapper: &mut Mapper, risen: Vec<Risen>, filled: Vec<Address>) -> u64 {
     let mut trays = Vec::new();
     let mut taken_bytes = 0;
-    let mut returned = Vec::new();
+    let mut back = filled;
     for Risen { sleeper: Sleeper { at, bytes, device, .. }, source, content } in risen {
         taken_bytes += bytes;
         Incoming::book(source, mapper, device, bytes);
-        if let Some(chain) = mapper.chain_holding_mut(at.0).filter(|chain| chain.evicted) {
-            // All of an evicted block comes back at once, or a part that was named: the rest is as any that sleeps.
-            returned.push(chain.at().0);
-            mapper.counts.returned_bytes += bytes;
-        }
+        back.push(at);
         trays.extend(content.into_trays());
     }
-    for chain in returned {
-        if let Some(chain) = mapper.chains.get_mut(&chain) {
+    note_returned(mapper, &back);
+    mapper.put_trays(trays);
+    taken_bytes
+}
+
+/// Slots are back with their content. All of an evicted block comes back at once, or a part that was named: the rest
+/// is as any that sleeps.
+fn note_returned(mapper: &mut Mapper, back: &[Address]) {
+    let bytes_of = |at: &Address| {
+        let chain = mapper.chain_holding(at.0).filter(|chain| chain.evicted)?;
+        chain.slot_holding(*at).map(Slot::bytes)
+    };
+    mapper.counts.returned_bytes += back.iter().filter_map(bytes_of).sum::<u64>();
+    for at in back {
+        if let Some(chain) = mapper.chain_holding_mut(at.0) {
             chain.evicted = false;
         }
     }
-    mapper.put_trays(trays);
-    taken_bytes
 }

@@ -1,14 +1,15 @@
 //! Puts other memory behind addresses: migrates blocks to another device, and exchanges what stands behind
 //! two ranges. A transaction: until the commit every old handle is kept, and a refusal maps it again.
 
-use crate::arena::Wakefulness;
+use crate::arena::{ArenaId, Wakefulness};
 use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Content;
 use crate::mapper::slot::Slot;
-use crate::operation::bed::Bed;
+use crate::operation::bed::{Bed, slots_of};
 use crate::operation::courier::{Courier, Load};
 use crate::operation::refuse_pinned;
 use crate::scope::{Ground, Scope};
@@ -39,10 +40,19 @@ impl Engine {
     /// Moves the memory of a scope to `device`; addresses, content and rights stay.
     pub(crate) fn migrate(&self, scope: Scope, device: DeviceId) -> Result<Migrated> {
         self.known_device(device)?;
-        let Some(ground) = self.close(scope, Wakefulness::Awake, "migrate")? else {
-            return Err(self.asleep(scope));
+        let ground = match self.close(scope, Wakefulness::Awake, "migrate")? {
+            Some(ground) => ground,
+            None => self.unbacked(scope)?,
         };
         self.with_notice(&[&ground], None, || self.move_all(&ground, device))
+    }
+
+    /// What of which nothing is awake still can be: a range of a growable buffer that has no memory. All else sleeps.
+    fn unbacked(&self, scope: Scope) -> Result<Ground> {
+        let mapper = self.mapper.lock();
+        let ground = self.ground(&mapper, scope)?;
+        let any = slots_of(&mapper, &ground).any(|(_, slot)| mapper.is_asleep_at(slot.at().0));
+        if any || !ground.arenas.is_empty() { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
     }
 
     fn move_all(&self, ground: &Ground, device: DeviceId) -> Result<Migrated> {
@@ -66,8 +76,26 @@ impl Engine {
             return Err(error);
         }
         commit_move(&mut mapper, changes, device);
+        self.send(&mut mapper, ground, device);
         tracing::info!(ground.title, %device, moved_bytes, "migrated");
         Ok(Migrated { moved_bytes, copied_bytes })
+    }
+
+    /// What of growable buffers is on the ground lies on this device from now on, whenever it is backed. Arenas that
+    /// sleep stay where they are.
+    fn send(&self, mapper: &mut Mapper, ground: &Ground, device: DeviceId) {
+        let asleep = |arena: ArenaId| {
+            let mut before = ground.arenas.iter().zip(&ground.before);
+            before.any(|(&known, (was, _))| known == arena && *was == Wakefulness::Asleep)
+        };
+        let sent = |heap: &Heap| heap.inside.lock().tenant.as_ref().is_some_and(|tenant| !asleep(tenant.key.arena));
+        let heaps: Vec<u32> = self.heaps_on(ground).filter(|heap| sent(heap)).map(|heap| heap.index).collect();
+        for chain in mapper.chains.values_mut().filter(|chain| chain.is_kept() && heaps.contains(&chain.heap())) {
+            let part = ground.span.start.max(chain.at().0)..ground.span.end.min(chain.end().0);
+            if !part.is_empty() {
+                chain.places.change(part, |_| device);
+            }
+        }
     }
 
     /// New handles of the beds' sizes on `device`: all or none.
@@ -182,8 +210,10 @@ impl Engine {
             if matches!(scope, Scope::All | Scope::Arena(_)) {
                 return Err(Error::Setting("an exchange is about two blocks or ranges, not about arenas".into()));
             }
-            let ground = self.close(scope, Wakefulness::Awake, "exchange")?;
-            let ground = ground.ok_or_else(|| self.asleep(scope))?;
+            let ground = match self.close(scope, Wakefulness::Awake, "exchange")? {
+                Some(ground) => ground,
+                None => self.unbacked(scope)?,
+            };
             users.extend(self.users_of(&self.mapper.lock(), &ground));
             grounds.push(ground);
         }
@@ -206,9 +236,7 @@ impl Engine {
             self.refuse_held(&ground)?;
             refuse_pinned(&mapper, &ground)?;
             let beds = self.beds(&mapper, &ground);
-            if beds.iter().map(|bed| bed.bytes).sum::<u64>() < ground.span.end - ground.span.start {
-                return Err(Error::Asleep { what: format!("a part of {}", ground.title) });
-            }
+            demand_filled(&mapper, &ground, &beds)?;
             sides.push((beds, self.users_of(&mapper, &ground)));
         }
         let changes = self.crossed(&mapper, sides)?;
@@ -261,5 +289,23 @@ fn commit_move(mapper: &mut Mapper, changes: Vec<Change>, device: DeviceId) {
         drop(new);
         mapper.count_in(device, bed.bytes);
         mapper.settle(old, false);
+    }
+}
+
+/// Refuses a ground of which not all is in use and awake.
+fn demand_filled(mapper: &Mapper, ground: &Ground, beds: &[Bed]) -> Result<()> {
+    let mut at = ground.span.start;
+    for bed in beds.iter().take_while(|bed| !bed.runs.is_empty()) {
+        if bed.at.0 != at {
+            break;
+        }
+        at += bed.bytes;
+    }
+    if at >= ground.span.end {
+        return Ok(());
+    }
+    match mapper.chain_holding(at).filter(|chain| chain.is_kept_at(Address(at))) {
+        Some(chain) if !mapper.is_asleep_at(at) => Err(Error::NotBacked { offset_bytes: at - chain.at().0 }),
+        _ => Err(Error::Asleep { what: format!("a part of {}", ground.title) }),
     }
 }

@@ -14,18 +14,20 @@ use stitchpool_chunks::open;
 use stitchpool_driver::Address;
 
 impl Engine {
-    /// Opens and fills those of a ground. Says how many bytes came back.
-    pub(crate) fn fill_unfilled(&self, mapper: &mut Mapper, ground: &Ground) -> Result<u64> {
+    /// Opens and fills those of a ground, and notes which they were. Says how many bytes came back.
+    pub(crate) fn fill_unfilled(&self, mapper: &mut Mapper, ground: &Ground, filled: &mut Vec<Address>) -> Result<u64> {
         let left =
             mapper.unfilled.iter().filter(|(at, (heap, _))| ground.span.contains(at) && ground.heaps.contains(heap));
-        let places: Vec<u64> = left.map(|(&at, _)| at).collect();
+        // An arena comes back without its blocks that were evicted.
+        let stays = |at: u64| !ground.arenas.is_empty() && mapper.chain_holding(at).is_some_and(|chain| chain.evicted);
+        let places: Vec<u64> = left.map(|(&at, _)| at).filter(|&at| !stays(at)).collect();
         let mut restored_bytes = 0;
         for at in places {
             let Some((index, content)) = mapper.unfilled.remove(&at) else { continue };
-            let filled = self.fill_mapped(mapper, index, Address(at), &content);
-            match filled {
+            match self.fill_mapped(mapper, index, Address(at), &content) {
                 Ok(bytes) => {
                     restored_bytes += bytes;
+                    filled.push(Address(at));
                     mapper.put_trays(content.into_trays());
                 }
                 Err(error) => {

@@ -44,9 +44,10 @@ impl Engine {
         let mut supply = Supply::default();
         let mut risen = Vec::with_capacity(sleepers.len());
         let roused = self.rouse(&mut mapper, &sleepers, &mut supply, &mut risen);
-        match roused.and_then(|restored| Ok(restored + self.fill_unfilled(&mut mapper, ground)?)) {
+        let mut filled = Vec::new();
+        match roused.and_then(|restored| Ok(restored + self.fill_unfilled(&mut mapper, ground, &mut filled)?)) {
             Ok(restored_bytes) => {
-                let taken_bytes = commit(&mut mapper, risen);
+                let taken_bytes = commit(&mut mapper, risen, filled);
                 tracing::info!(ground.title, taken_bytes, restored_bytes, "resumed");
                 Ok(Resumed { already: false, taken_bytes, restored_bytes })
             }

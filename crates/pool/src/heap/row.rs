@@ -45,9 +45,15 @@ impl<const N: usize> Row<N> {
     }
 
     /// Bit `i` is set iff entry `i` is at least `wanted` long.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_least(&self, wanted: u32) -> u64 {
         at_least(&self.lengths, self.count, wanted)
+    }
+
+    /// The same, and it takes as long for each row.
+    #[inline(always)]
+    pub(crate) fn at_least_steady(&self, wanted: u32) -> u64 {
+        at_least(&self.lengths, N, wanted)
     }
 
     pub(crate) fn largest(&self) -> u32 {
@@ -76,11 +82,16 @@ impl<const N: usize> Row<N> {
         self.lengths[at % N] = self.lengths[at % N].max(Length::of(length));
     }
 
+    /// The length of the entry becomes at most this.
+    #[inline(always)]
+    pub(crate) fn lower_length(&mut self, at: usize, length: u32) {
+        self.lengths[at % N] = self.lengths[at % N].min(Length::of(length));
+    }
+
     /// Puts an entry before entry `at`. There is room.
     #[inline]
     pub(crate) fn insert(&mut self, at: usize, start: u64, length: u32) {
-        self.lengths.copy_within(at..self.count, at + 1);
-        self.starts.copy_within(at..self.count, at + 1);
+        self.open(at);
         self.count += 1;
         self.set_start(at, start);
         self.set_length(at, length);
@@ -88,11 +99,47 @@ impl<const N: usize> Row<N> {
 
     #[inline]
     pub(crate) fn remove(&mut self, at: usize) {
-        self.lengths.copy_within(at + 1..self.count, at);
-        self.starts.copy_within(at + 1..self.count, at);
+        self.close(at);
         self.count -= 1;
         self.set_start(self.count, u64::MAX);
         self.set_length(self.count, 0);
+    }
+
+    /// Moves what stands from `at` on up by one, in steps of a fixed size from the top. What stands behind the entries
+    /// moves along.
+    #[inline(always)]
+    fn open(&mut self, at: usize) {
+        let mut low = self.count.saturating_sub(STEP);
+        if at + STEP >= N || self.count == N {
+            self.lengths.copy_within(at..self.count, at + 1);
+            self.starts.copy_within(at..self.count, at + 1);
+            return;
+        }
+        let (last_lengths, last_starts) = (step(&self.lengths, at), step(&self.starts, at));
+        while low > at {
+            let (lengths, starts) = (step(&self.lengths, low), step(&self.starts, low));
+            self.lengths[low + 1..][..STEP].copy_from_slice(&lengths);
+            self.starts[low + 1..][..STEP].copy_from_slice(&starts);
+            low = low.saturating_sub(STEP);
+        }
+        self.lengths[at + 1..][..STEP].copy_from_slice(&last_lengths);
+        self.starts[at + 1..][..STEP].copy_from_slice(&last_starts);
+    }
+
+    /// Moves what stands behind `at` down by one, in steps as well.
+    #[inline(always)]
+    fn close(&mut self, at: usize) {
+        let mut from = at + 1;
+        while from < self.count && from + STEP <= N {
+            let (lengths, starts) = (step(&self.lengths, from), step(&self.starts, from));
+            self.lengths[from - 1..][..STEP].copy_from_slice(&lengths);
+            self.starts[from - 1..][..STEP].copy_from_slice(&starts);
+            from += STEP;
+        }
+        if from < self.count {
+            self.lengths.copy_within(from..self.count, from - 1);
+            self.starts.copy_within(from..self.count, from - 1);
+        }
     }
 
     /// Moves the entries from `at` on to the end of another row, which has room for them.
@@ -115,4 +162,12 @@ impl<const N: usize> Row<N> {
         }
         Err(format!("a row of {} does not rise, or is not clear behind its entries: {starts:x?}", self.count))
     }
+}
+
+/// So many entries are moved at a time.
+const STEP: usize = 8;
+
+#[inline(always)]
+fn step<T: Copy>(from: &[T], at: usize) -> [T; STEP] {
+    std::array::from_fn(|index| from[at + index])
 }

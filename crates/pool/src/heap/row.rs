@@ -4,14 +4,16 @@
 use crate::heap::scan::{Length, at_least, largest, rank};
 use crate::unit::bytes_of;
 
-/// At most `N` entries; `N` is a power of two, at most 64.
+/// At most `N` entries; `N` is a power of two, at most 64. Laid out so that no load of a scan lies across two cache
+/// lines.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Row<const N: usize> {
-    count: usize,
     /// Of the entries; behind them 0, which no search wants.
     lengths: [Length; N],
     /// Rising; behind the entries the highest address, which no search reaches.
     starts: [u64; N],
+    count: usize,
 }
 
 impl<const N: usize> Row<N> {

@@ -3,7 +3,7 @@
 //!
 //! A tree of three floors: extents stand in leaves, leaves in groups. Each floor tells of every part
 //! below where it starts and a bound on its longest extent, so that a fit is a scan of bounds, and
-//! then of one leaf. Bounds are lowered when a search finds them too high, not by every cut.
+//! then of one leaf. Bounds are lowered by what a search has seen of a leaf, not by every cut.
 
 pub(crate) use crate::heap::extent::Extent;
 use crate::heap::group::{Fit, GROUP, Group, LEAF, Leaf};
@@ -339,9 +339,7 @@ impl Extents {
     /// Takes note that an extent of a leaf, perhaps its first, has begun earlier or become longer.
     fn note(&mut self, group: usize, leaf: usize) {
         let row = &self.groups[group].row;
-        if self.firsts[group] != row.start(0) {
-            self.firsts[group] = row.start(0);
-        }
+        self.firsts[group] = row.start(0);
         self.bounds[group] = self.bounds[group].max(Length::of(row.length(leaf)));
     }
 

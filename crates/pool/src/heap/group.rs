@@ -15,7 +15,7 @@ pub(crate) struct Group {
 
 /// So many extents a leaf has at most, and so many leaves a group.
 pub(crate) const LEAF: usize = 64;
-pub(crate) const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 64;
 /// A group gets memory for so many leaves at a time.
 const ROOM: usize = 4;
 
@@ -44,27 +44,24 @@ impl Group {
     /// lowered on the way.
     #[inline(always)]
     pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
-        // Of an only leaf its bound need not be asked: its extents are looked at anyway.
-        let alone = self.row.count() == 1;
-        let mut hopeful = if alone { 1 } else { self.row.at_least(units) };
+        if let [extents] = self.leaves.as_slice() {
+            // Its bound need not be asked, nor kept.
+            let (at, start) = fit(extents, extents.at_least(units), units, alignment)?;
+            return Some(Fit { start, leaf: 0, at, bound: u32::MAX });
+        }
+        let mut hopeful = self.row.at_least(units);
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
             let extents = &self.leaves[leaf];
-            let mut long = if alone { extents.at_least(units) } else { extents.at_least_steady(units) };
+            let long = extents.at_least_steady(units);
+            if let Some((at, start)) = fit(extents, long, units, alignment) {
+                // What is not in `long` is shorter than `units`.
+                let only = long & (long - 1) == 0 && start == extents.start(at);
+                let bound = if only { (extents.length(at) - units).max(units - 1) } else { u32::MAX };
+                return Some(Fit { start, leaf, at, bound });
+            }
             if long == 0 {
                 self.row.set_length(leaf, units - 1);
-            }
-            let only = long & long.wrapping_sub(1) == 0;
-            while long != 0 {
-                let at = long.trailing_zeros() as usize;
-                let (low, rest) = (extents.start(at), extents.length(at) - units);
-                // Every extent starts at a whole unit.
-                let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
-                if start - low <= bytes_of(rest) {
-                    let bound = if only && start == low { rest.max(units - 1) } else { u32::MAX };
-                    return Some(Fit { start, leaf, at, bound });
-                }
-                long &= long - 1;
             }
             hopeful &= hopeful - 1;
         }
@@ -176,4 +173,22 @@ impl Group {
         self.row.remove(leaf + 1);
         next.move_from(0, &mut self.leaves[leaf]);
     }
+}
+
+/// The first of the extents named in `long`, all of which have `units`, that has them at a multiple of `alignment`, and
+/// where.
+#[inline(always)]
+fn fit(extents: &Leaf, long: u64, units: u32, alignment: u64) -> Option<(usize, u64)> {
+    let mut long = long;
+    while long != 0 {
+        let at = long.trailing_zeros() as usize;
+        let (low, rest) = (extents.start(at), extents.length(at) - units);
+        // Every extent starts at a whole unit.
+        let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
+        if start - low <= bytes_of(rest) {
+            return Some((at, start));
+        }
+        long &= long - 1;
+    }
+    None
 }

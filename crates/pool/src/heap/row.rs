@@ -16,6 +16,10 @@ pub(crate) struct Row<const N: usize> {
     count: usize,
 }
 
+/// So many entries are moved at a time.
+const STEP: usize = 8;
+type Step = ([Length; STEP], [u64; STEP]);
+
 impl<const N: usize> Row<N> {
     pub(crate) const EMPTY: Self = Self { count: 0, lengths: [Length::NOTHING; N], starts: [u64::MAX; N] };
 
@@ -52,7 +56,7 @@ impl<const N: usize> Row<N> {
         at_least(&self.lengths, self.count, wanted)
     }
 
-    /// The same, and it takes as long for each row.
+    /// The same without a look at how many there are, which nobody can guess where each search looks at another row.
     #[inline(always)]
     pub(crate) fn at_least_steady(&self, wanted: u32) -> u64 {
         at_least(&self.lengths, N, wanted)
@@ -107,25 +111,23 @@ impl<const N: usize> Row<N> {
         self.set_length(self.count, 0);
     }
 
-    /// Moves what stands from `at` on up by one, in steps of a fixed size from the top. What stands behind the entries
-    /// moves along.
+    /// Moves what stands from `at` on up by one, in steps from the top: a call that copies any number of bytes has more
+    /// to guess. What stands behind the entries moves along.
     #[inline(always)]
     fn open(&mut self, at: usize) {
-        let mut low = self.count.saturating_sub(STEP);
-        if at + STEP >= N || self.count == N {
+        if at + STEP >= N {
             self.lengths.copy_within(at..self.count, at + 1);
             self.starts.copy_within(at..self.count, at + 1);
             return;
         }
-        let (last_lengths, last_starts) = (step(&self.lengths, at), step(&self.starts, at));
+        // The lowest step may lie across the one above: it is read before that is moved.
+        let lowest = self.step(at);
+        let mut low = self.count.saturating_sub(STEP);
         while low > at {
-            let (lengths, starts) = (step(&self.lengths, low), step(&self.starts, low));
-            self.lengths[low + 1..][..STEP].copy_from_slice(&lengths);
-            self.starts[low + 1..][..STEP].copy_from_slice(&starts);
+            self.put_step(low + 1, self.step(low));
             low = low.saturating_sub(STEP);
         }
-        self.lengths[at + 1..][..STEP].copy_from_slice(&last_lengths);
-        self.starts[at + 1..][..STEP].copy_from_slice(&last_starts);
+        self.put_step(at + 1, lowest);
     }
 
     /// Moves what stands behind `at` down by one, in steps as well.
@@ -133,15 +135,24 @@ impl<const N: usize> Row<N> {
     fn close(&mut self, at: usize) {
         let mut from = at + 1;
         while from < self.count && from + STEP <= N {
-            let (lengths, starts) = (step(&self.lengths, from), step(&self.starts, from));
-            self.lengths[from - 1..][..STEP].copy_from_slice(&lengths);
-            self.starts[from - 1..][..STEP].copy_from_slice(&starts);
+            self.put_step(from - 1, self.step(from));
             from += STEP;
         }
         if from < self.count {
             self.lengths.copy_within(from..self.count, from - 1);
             self.starts.copy_within(from..self.count, from - 1);
         }
+    }
+
+    #[inline(always)]
+    fn step(&self, at: usize) -> Step {
+        (std::array::from_fn(|index| self.lengths[at + index]), std::array::from_fn(|index| self.starts[at + index]))
+    }
+
+    #[inline(always)]
+    fn put_step(&mut self, at: usize, (lengths, starts): Step) {
+        self.lengths[at..][..STEP].copy_from_slice(&lengths);
+        self.starts[at..][..STEP].copy_from_slice(&starts);
     }
 
     /// Moves the entries from `at` on to the end of another row, which has room for them.
@@ -166,10 +177,31 @@ impl<const N: usize> Row<N> {
     }
 }
 
-/// So many entries are moved at a time.
-const STEP: usize = 8;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-#[inline(always)]
-fn step<T: Copy>(from: &[T], at: usize) -> [T; STEP] {
-    std::array::from_fn(|index| from[at + index])
+    proptest! {
+        #[test]
+        fn a_row_agrees_with_a_plain_list(ops in prop::collection::vec((any::<bool>(), 0_usize..64), 1..400)) {
+            let (mut row, mut list) = (Row::<32>::EMPTY, Vec::<(u64, u32)>::new());
+            for (length, (add, pick)) in (1..).zip(ops) {
+                let at = pick % (list.len() + 1);
+                // Gaps halve, so that there is a number between any two.
+                let low = if at == 0 { 0 } else { list[at - 1].0 };
+                let start = low + (list.get(at).map_or(1 << 60, |next| next.0) - low) / 2;
+                if add && list.len() < 32 && start > low {
+                    row.insert(at, start, length);
+                    list.insert(at, (start, length));
+                } else if at < list.len() {
+                    row.remove(at);
+                    list.remove(at);
+                }
+                prop_assert_eq!(row.check(), Ok(()));
+                let entries: Vec<_> = (0..row.count()).map(|at| (row.start(at), row.length(at))).collect();
+                prop_assert_eq!(&entries, &list);
+            }
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Engine {
     /// The devices memory may come from.
     pub(crate) devices: BTreeMap<DeviceId, DeviceLimits>,
     /// Tells whose an address is.
-    pub(crate) table: Arc<PlotTable>,
+    pub(crate) table: PlotTable,
     pub(crate) registry: Registry,
     /// Outermost of all locks: a heap's is taken under it, never the other way round.
     pub(crate) mapper: Mutex<Mapper>,

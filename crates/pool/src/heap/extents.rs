@@ -3,10 +3,10 @@
 //!
 //! A tree of three floors: extents stand in leaves, leaves in groups. Each floor tells of every part
 //! below where it starts and a bound on its longest extent, so that a fit is a scan of bounds, and
-//! then of one leaf. Bounds are lowered when a search finds them too high, not by every cut.
+//! then of one leaf. Bounds are lowered by what a search has seen of a leaf, not by every cut.
 
 pub(crate) use crate::heap::extent::Extent;
-use crate::heap::group::{Fit, GROUP, Group, LEAF};
+use crate::heap::group::{Fit, GROUP, Group, LEAF, Leaf};
 use crate::heap::scan::{Length, first_at_least};
 use crate::unit::{bytes_of, units_of};
 
@@ -29,14 +29,47 @@ pub(crate) struct Extents {
 pub(crate) struct Found {
     pub(crate) start: u64,
     position: Position,
+    /// When it is taken, no extent of its leaf is longer than this.
+    bound: u32,
 }
 
-/// Where an extent stands.
+/// Where an extent stands: group, leaf, and place in it. One number, so that it is handed on in a register: parts
+/// that are written apart and read together would be waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Position {
-    group: usize,
-    leaf: usize,
-    at: usize,
+struct Position(u64);
+
+impl Position {
+    /// So many bits has the place in a leaf, and so many the leaf in a group.
+    const BITS: u32 = 8;
+
+    #[inline(always)]
+    const fn new(group: usize, leaf: usize, at: usize) -> Self {
+        Self(((group as u64) << Self::BITS | leaf as u64) << Self::BITS | at as u64)
+    }
+
+    #[inline(always)]
+    const fn group(self) -> usize {
+        (self.0 >> (2 * Self::BITS)) as usize
+    }
+
+    #[inline(always)]
+    const fn leaf(self) -> usize {
+        (self.0 >> Self::BITS) as usize % (1 << Self::BITS)
+    }
+
+    #[inline(always)]
+    const fn at(self) -> usize {
+        self.0 as usize % (1 << Self::BITS)
+    }
+
+    /// The place before; it is not the first of its leaf.
+    const fn before(self) -> Self {
+        Self(self.0 - 1)
+    }
+
+    const fn behind(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 impl Extents {
@@ -52,37 +85,30 @@ impl Extents {
     /// Finds the lowest extent that has `units` at a multiple of `alignment` bytes.
     #[inline(always)]
     pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Found> {
-        let (group, fit) = match self.groups.as_mut_slice() {
-            [only] => (0, only.find_first(units, alignment)?),
-            _ => self.find_among(units, alignment)?,
-        };
-        Some(Found { start: fit.start, position: Position { group, leaf: fit.leaf, at: fit.at } })
+        let mut group = if self.groups.len() == 1 { 0 } else { first_at_least(&self.bounds, units)? };
+        loop {
+            let part = self.groups.get_mut(group)?;
+            if let Some(Fit { start, leaf, at, bound }) = part.find_first(units, alignment) {
+                return Some(Found { start, position: Position::new(group, leaf, at), bound });
+            }
+            self.bounds[group] = Length::of(part.row.largest());
+            group += 1 + first_at_least(self.bounds.get(group + 1..)?, units)?;
+        }
     }
 
     /// Takes `units` from where they were found. Nothing has changed since.
     #[inline(always)]
     pub(crate) fn take(&mut self, found: Found, units: u32) {
-        let Position { group, leaf, at } = found.position;
-        if let [only] = self.groups.as_mut_slice()
-            && only.shorten_low(leaf, at, found.start, units)
-        {
-            self.free_units -= u64::from(units);
-            return;
+        let position = found.position;
+        let several = self.groups.len() > 1;
+        let Some(part) = self.groups.get_mut(position.group()) else { return };
+        part.row.lower_length(position.leaf(), found.bound);
+        if !part.shorten_low(position.leaf(), position.at(), found.start, units) {
+            return self.cut(position, found.start, units);
         }
-        self.cut(Position { group, leaf, at }, found.start, units);
-    }
-
-    /// The same among several groups.
-    #[inline(never)]
-    fn find_among(&mut self, units: u32, alignment: u64) -> Option<(usize, Fit)> {
-        let mut group = first_at_least(&self.bounds, units)?;
-        loop {
-            let part = &mut self.groups[group];
-            if let Some(fit) = part.find_first(units, alignment) {
-                return Some((group, fit));
-            }
-            self.bounds[group] = Length::of(part.row.largest());
-            group += 1 + first_at_least(self.bounds.get(group + 1..)?, units)?;
+        self.free_units -= u64::from(units);
+        if several && position.at() == 0 {
+            self.firsts[position.group()] = part.row.start(0);
         }
     }
 
@@ -103,17 +129,16 @@ impl Extents {
         match part.widen(leaf, at, extent, last) {
             true if last => {}
             true => self.note(group, leaf),
-            false => self.insert_at(Position { group, leaf, at }, extent),
+            false => self.insert_at(Position::new(group, leaf, at), extent),
         }
     }
 
     /// Adds free bytes that touch neither neighbour or both, or lie behind all extents of a leaf.
     #[inline(never)]
     fn insert_at(&mut self, position: Position, extent: Extent) {
-        let Position { group, leaf, at } = position;
-        let extents = &self.groups[group].leaves[leaf];
-        let low = Position { at: at.wrapping_sub(1), ..position };
-        let touches_low = at > 0 && extents.end(low.at) == extent.start;
+        let extents = self.leaf(position);
+        let at = position.at();
+        let touches_low = at > 0 && extents.end(at - 1) == extent.start;
         if at == extents.count() {
             return self.insert_at_end(position, touches_low, extent);
         }
@@ -121,23 +146,22 @@ impl Extents {
             return self.insert_new(position, extent);
         }
         let high_units = extents.length(at);
-        self.grow(low, extent.units + high_units);
+        self.grow(position.before(), extent.units + high_units);
         self.remove(position);
     }
 
     /// Adds free bytes behind all extents of a leaf; the next one is the first of the next leaf.
     fn insert_at_end(&mut self, position: Position, touches_low: bool, extent: Extent) {
-        let low = Position { at: position.at.wrapping_sub(1), ..position };
         let next = self.next_leaf(position).filter(|&next| self.get(next).start == extent.end());
         match (touches_low, next) {
             (false, None) => self.insert_new(position, extent),
-            (true, None) => self.grow(low, extent.units),
+            (true, None) => self.grow(position.before(), extent.units),
             (false, Some(next)) => {
                 self.set_start(next, extent.start);
                 self.grow(next, extent.units);
             }
             (true, Some(next)) => {
-                self.grow(low, extent.units + self.get(next).units);
+                self.grow(position.before(), extent.units + self.get(next).units);
                 self.remove(next);
             }
         }
@@ -229,27 +253,33 @@ impl Extents {
             _ => group_of(&self.firsts, address),
         };
         let (leaf, at) = self.groups[group].position_behind(address);
-        Some(Position { group, leaf, at })
+        Some(Position::new(group, leaf, at))
     }
 
     /// The last extent that starts at or before `address`.
     fn position_of(&self, address: u64) -> Option<Position> {
         let behind = self.position_behind(address)?;
-        Some(Position { at: behind.at.checked_sub(1)?, ..behind })
+        (behind.at() > 0).then(|| behind.before())
     }
 
     /// Where the next leaf's first extent stands.
-    fn next_leaf(&self, Position { group, leaf, .. }: Position) -> Option<Position> {
+    fn next_leaf(&self, position: Position) -> Option<Position> {
+        let (group, leaf) = (position.group(), position.leaf());
         if leaf + 1 < self.groups[group].leaves.len() {
-            return Some(Position { group, leaf: leaf + 1, at: 0 });
+            return Some(Position::new(group, leaf + 1, 0));
         }
-        (group + 1 < self.groups.len()).then_some(Position { group: group + 1, leaf: 0, at: 0 })
+        (group + 1 < self.groups.len()).then_some(Position::new(group + 1, 0, 0))
     }
 
     #[inline]
-    fn get(&self, Position { group, leaf, at }: Position) -> Extent {
-        let leaf = &self.groups[group].leaves[leaf];
-        Extent { start: leaf.start(at), units: leaf.length(at) }
+    fn leaf(&self, position: Position) -> &Leaf {
+        &self.groups[position.group()].leaves[position.leaf()]
+    }
+
+    #[inline]
+    fn get(&self, position: Position) -> Extent {
+        let leaf = self.leaf(position);
+        Extent { start: leaf.start(position.at()), units: leaf.length(position.at()) }
     }
 
     /// Takes `[start, start + units)` out of the extent at `position`, which holds it.
@@ -268,27 +298,31 @@ impl Extents {
             (_, 0) => self.shorten(position, low_units),
             _ => {
                 self.shorten(position, low_units);
-                self.insert_new(Position { at: position.at + 1, ..position }, high);
+                self.insert_new(position.behind(), high);
             }
         }
     }
 
     #[inline]
-    fn set_start(&mut self, Position { group, leaf, at }: Position, start: u64) {
-        let Group { row, leaves } = &mut self.groups[group];
-        leaves[leaf].set_start(at, start);
-        row.set_start(leaf, leaves[leaf].start(0));
-        self.firsts[group] = row.start(0);
+    fn set_start(&mut self, position: Position, start: u64) {
+        let Group { row, leaves } = &mut self.groups[position.group()];
+        let leaf = position.leaf();
+        leaves[leaf].set_start(position.at(), start);
+        if position.at() == 0 {
+            row.set_start(leaf, start);
+            self.firsts[position.group()] = row.start(0);
+        }
     }
 
     /// Bounds may stay as they are.
     #[inline]
-    fn shorten(&mut self, Position { group, leaf, at }: Position, units: u32) {
-        self.groups[group].leaves[leaf].set_length(at, units);
+    fn shorten(&mut self, position: Position, units: u32) {
+        self.groups[position.group()].leaves[position.leaf()].set_length(position.at(), units);
     }
 
     #[inline]
-    fn grow(&mut self, Position { group, leaf, at }: Position, by_units: u32) {
+    fn grow(&mut self, position: Position, by_units: u32) {
+        let (group, leaf, at) = (position.group(), position.leaf(), position.at());
         let extents = &mut self.groups[group].leaves[leaf];
         let units = extents.length(at) + by_units;
         extents.set_length(at, units);
@@ -309,7 +343,8 @@ impl Extents {
         self.bounds[group] = self.bounds[group].max(Length::of(row.length(leaf)));
     }
 
-    fn remove(&mut self, Position { group, leaf, at }: Position) {
+    fn remove(&mut self, position: Position) {
+        let (group, leaf, at) = (position.group(), position.leaf(), position.at());
         let Group { row, leaves } = &mut self.groups[group];
         leaves[leaf].remove(at);
         if leaves[leaf].count() == 0 && leaves.len() > 1 {
@@ -339,17 +374,19 @@ impl Extents {
     }
 
     /// Adds an extent that touches no other at `position`.
-    #[inline]
+    #[inline(always)]
     fn insert_new(&mut self, position: Position, extent: Extent) {
         let mut position = position;
-        if self.groups[position.group].leaves[position.leaf].count() == LEAF {
+        if self.leaf(position).count() == LEAF {
             position = self.make_room(position);
         }
-        let Position { group, leaf, at } = position;
+        let (group, leaf, at) = (position.group(), position.leaf(), position.at());
         let Group { row, leaves } = &mut self.groups[group];
         leaves[leaf].insert(at, extent.start, extent.units);
-        row.set_start(leaf, leaves[leaf].start(0));
-        self.firsts[group] = row.start(0);
+        if at == 0 {
+            row.set_start(leaf, extent.start);
+            self.firsts[group] = row.start(0);
+        }
         self.raise_bounds(group, leaf, extent.units);
     }
 
@@ -357,7 +394,7 @@ impl Extents {
     /// `position` is now.
     #[cold]
     fn make_room(&mut self, position: Position) -> Position {
-        let Position { mut group, mut leaf, at } = position;
+        let (mut group, mut leaf, at) = (position.group(), position.leaf(), position.at());
         if self.groups[group].row.count() == GROUP {
             let high = self.groups[group].split();
             let low = &self.groups[group].row;
@@ -371,9 +408,9 @@ impl Extents {
         }
         self.groups[group].split_leaf(leaf);
         if at > LEAF / 2 {
-            return Position { group, leaf: leaf + 1, at: at - LEAF / 2 };
+            return Position::new(group, leaf + 1, at - LEAF / 2);
         }
-        Position { group, leaf, at }
+        Position::new(group, leaf, at)
     }
 
     /// Joins two thin neighbours.

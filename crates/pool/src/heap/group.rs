@@ -15,7 +15,7 @@ pub(crate) struct Group {
 
 /// So many extents a leaf has at most, and so many leaves a group.
 pub(crate) const LEAF: usize = 64;
-pub(crate) const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 64;
 /// A group gets memory for so many leaves at a time.
 const ROOM: usize = 4;
 
@@ -27,6 +27,8 @@ pub(crate) struct Fit {
     pub(crate) start: u64,
     pub(crate) leaf: usize,
     pub(crate) at: usize,
+    /// When it is taken, no extent of the leaf is longer than this.
+    pub(crate) bound: u32,
 }
 
 impl Group {
@@ -42,24 +44,24 @@ impl Group {
     /// lowered on the way.
     #[inline(always)]
     pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
-        // Of an only leaf its bound need not be asked: its extents are looked at anyway.
-        let mut hopeful = if self.row.count() == 1 { 1 } else { self.row.at_least(units) };
+        if let [extents] = self.leaves.as_slice() {
+            // Its bound need not be asked, nor kept.
+            let (at, start) = fit(extents, extents.at_least(units), units, alignment)?;
+            return Some(Fit { start, leaf: 0, at, bound: u32::MAX });
+        }
+        let mut hopeful = self.row.at_least(units);
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
             let extents = &self.leaves[leaf];
-            let mut long = extents.at_least(units);
-            if long == 0 {
-                self.row.set_length(leaf, extents.largest());
+            let long = extents.at_least_steady(units);
+            if let Some((at, start)) = fit(extents, long, units, alignment) {
+                // What is not in `long` is shorter than `units`.
+                let only = long & (long - 1) == 0 && start == extents.start(at);
+                let bound = if only { (extents.length(at) - units).max(units - 1) } else { u32::MAX };
+                return Some(Fit { start, leaf, at, bound });
             }
-            while long != 0 {
-                let at = long.trailing_zeros() as usize;
-                let (low, rest) = (extents.start(at), extents.length(at) - units);
-                // Every extent starts at a whole unit.
-                let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
-                if start - low <= bytes_of(rest) {
-                    return Some(Fit { start, leaf, at });
-                }
-                long &= long - 1;
+            if long == 0 {
+                self.row.set_length(leaf, units - 1);
             }
             hopeful &= hopeful - 1;
         }
@@ -75,7 +77,9 @@ impl Group {
             return false;
         }
         extents.set(at, start + bytes_of(units), length - units);
-        self.row.set_start(leaf, extents.start(0));
+        if at == 0 {
+            self.row.set_start(leaf, start + bytes_of(units));
+        }
         true
     }
 
@@ -102,8 +106,11 @@ impl Group {
         // One way for either neighbour: which one it is cannot be guessed.
         let grown = if touches_low { low } else { at };
         let units = extents.length(grown) + free.units;
-        extents.set(grown, extents.start(grown).min(free.start), units);
-        self.row.set_start(leaf, extents.start(0));
+        let start = extents.start(grown).min(free.start);
+        extents.set(grown, start, units);
+        if grown == 0 {
+            self.row.set_start(leaf, start);
+        }
         self.row.raise_length(leaf, units);
         true
     }
@@ -155,10 +162,10 @@ impl Group {
         self.leaves.insert(leaf + 1, high);
     }
 
-    /// Joins two thin neighbours, so that leaves stay at least a quarter full on average.
+    /// Joins two thin neighbours, so that leaves stay three eighths full at least on average.
     pub(crate) fn merge_with_next(&mut self, leaf: usize) {
         let Some(next) = self.leaves.get(leaf + 1) else { return };
-        if self.leaves[leaf].count() + next.count() > LEAF / 2 {
+        if self.leaves[leaf].count() + next.count() > LEAF * 3 / 4 {
             return;
         }
         let mut next = self.leaves.remove(leaf + 1);
@@ -166,4 +173,22 @@ impl Group {
         self.row.remove(leaf + 1);
         next.move_from(0, &mut self.leaves[leaf]);
     }
+}
+
+/// The first of the extents named in `long`, all of which have `units`, that has them at a multiple of `alignment`, and
+/// where.
+#[inline(always)]
+fn fit(extents: &Leaf, long: u64, units: u32, alignment: u64) -> Option<(usize, u64)> {
+    let mut long = long;
+    while long != 0 {
+        let at = long.trailing_zeros() as usize;
+        let (low, rest) = (extents.start(at), extents.length(at) - units);
+        // Every extent starts at a whole unit.
+        let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
+        if start - low <= bytes_of(rest) {
+            return Some((at, start));
+        }
+        long &= long - 1;
+    }
+    None
 }

@@ -101,6 +101,7 @@ impl Inside {
         self.settle();
         let Some(found) = self.extents.find_first(units, UNIT_BYTES) else { return false };
         (self.promise.found, self.promise.units) = (found, units);
+        self.live.foresee(found.start);
         true
     }
 
@@ -146,6 +147,7 @@ impl Inside {
     /// Frees a block that is no promise.
     #[inline(never)]
     fn free_entered(&mut self, address: u64, epoch: u64) -> Freed {
+        self.live.foresee(address);
         self.settle();
         if !self.uses.is_empty() {
             return self.free(address, None);

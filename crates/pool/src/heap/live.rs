@@ -23,6 +23,15 @@ pub(crate) struct LiveTable {
 }
 
 impl LiveTable {
+    /// The block at `address` will soon be added or taken out. Where it stands is fetched meanwhile.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, address: u64) {
+        let (high, low) = halves(address);
+        if high == self.high {
+            self.first.foresee(low);
+        }
+    }
+
     /// Adds a block whose address is not in the table.
     #[inline(always)]
     pub(crate) fn insert(&mut self, block: Block) {

@@ -60,6 +60,18 @@ pub(crate) fn plain_equal(numbers: &[u32; 8], wanted: u32) -> u32 {
     (0..8).fold(0, |mask, index| mask | u32::from(numbers[index] == wanted) << index)
 }
 
+/// Has the processor fetch what will be looked at soon.
+#[inline(always)]
+pub(crate) fn prefetch<T>(soon: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it reads nothing, and every x86-64 has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(soon).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = soon;
+}
+
 /// Index of the first length that is at least `wanted`, which is not 0.
 #[inline]
 pub(crate) fn first_at_least(lengths: &[Length], wanted: u32) -> Option<usize> {
@@ -70,7 +82,9 @@ pub(crate) fn first_at_least(lengths: &[Length], wanted: u32) -> Option<usize> {
             return Some(index * 16 + mask.trailing_zeros() as usize);
         }
     }
-    rest.iter().position(|&length| length >= Length::of(wanted)).map(|offset| parts.len() * 16 + offset)
+    let long = |(index, &length): (usize, &Length)| u32::from(length >= Length::of(wanted)) << index;
+    let mask = rest.iter().enumerate().map(long).fold(0, |mask, bit| mask | bit);
+    (mask != 0).then(|| parts.len() * 16 + mask.trailing_zeros() as usize)
 }
 
 /// How many of these rising addresses are at most `address`. There are a multiple of eight of them, and

@@ -1,6 +1,6 @@
 //! Lengths of blocks by 32-bit numbers, in buckets of one cache line each. It knows no address.
 
-use crate::heap::scan::equal;
+use crate::heap::scan::{equal, prefetch};
 use std::collections::BTreeMap;
 
 /// A block stands in the bucket that its number names or, where that is full, in the spill.
@@ -20,6 +20,8 @@ const PLACES: usize = 8;
 /// So many it holds on average at most: then one in forty finds its bucket full.
 const FULL: usize = 4;
 const BUCKETS_MIN: usize = 4;
+/// So many buckets are more than the processor's nearest cache holds.
+const FAR: usize = 4096;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
@@ -61,6 +63,18 @@ impl Stretch {
     pub(crate) fn make_room(&mut self) {
         if !self.has_room() {
             self.grow();
+        }
+    }
+
+    /// The block with this number will soon be added or taken out: where it stands is fetched meanwhile, if there is so
+    /// much that it may be far.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, number: u32) {
+        if self.buckets.len() < FAR {
+            return;
+        }
+        if let Some(bucket) = self.buckets.get(self.index(number)) {
+            prefetch(bucket);
         }
     }
 

@@ -141,3 +141,21 @@ fn many_holes_are_found_through_the_bounds() {
     assert_eq!(extents.take_first(3, UNIT_BYTES), None);
     assert_eq!(extents.check(), Ok(()));
 }
+
+#[test]
+fn whoever_takes_from_the_only_long_extent_of_a_leaf_lowers_its_bound() {
+    let mut extents = Extents::default();
+    // Two leaves of short extents, and a long one among those of the first.
+    for n in 0..2 * LEAF as u64 {
+        extents.insert(n * 64 * UNIT_BYTES, if n == 3 { 20 } else { 1 + n as u32 % 4 });
+    }
+    let bound = |extents: &Extents| extents.groups[0].row.length(0);
+    assert_eq!((extents.groups[0].row.count() > 1, bound(&extents)), (true, 20));
+    assert_eq!(extents.take_first(12, UNIT_BYTES), Some(3 * 64 * UNIT_BYTES));
+    assert_eq!(bound(&extents), 11, "the rest is 8 long, and none of the others had 12");
+    assert_eq!(extents.take_first(3, UNIT_BYTES), Some(2 * 64 * UNIT_BYTES));
+    assert_eq!(bound(&extents), 11, "there were several that had 3");
+    assert_eq!(extents.take_first(10, UNIT_BYTES), None);
+    assert_eq!(bound(&extents), 9, "a search in vain has seen that none has 10");
+    assert_eq!(extents.check(), Ok(()));
+}

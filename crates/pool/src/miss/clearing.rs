@@ -64,13 +64,13 @@ impl Mapper {
     /// Old mappings go, once the work that used them is done.
     fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
         let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
-        let stale: Vec<Fence> = portion.slots(chain).filter_map(Slot::fences).flatten().cloned().collect();
-        let any = portion.slots(chain).any(|slot| slot.fences().is_some());
-        if !any {
+        let stale: Vec<&[Fence]> = portion.slots(chain).filter_map(Slot::fences).collect();
+        if stale.is_empty() {
             return Ok(());
         }
+        let fences: Vec<Fence> = stale.into_iter().flatten().cloned().collect();
         self.poll_clocks();
-        for fence in stale {
+        for fence in fences {
             if !fence.is_passed() {
                 self.counts.cpu_waits += 1;
                 fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin)?;

@@ -316,7 +316,8 @@ class Arena:
         """Takes memory under the same addresses, with the same bytes. On a refusal they sleep on."""
 
     def migrate(self, device: int) -> Migrated:
-        """Moves the memory of its blocks to a device; addresses, rights and bytes stay."""
+        """Moves the memory of its blocks to a device; addresses, rights and bytes stay. What its growable buffers grow
+        by later lies there too."""
 
     def set_evictable(self, refuge: AnyBackup) -> None:
         """From now on its exclusive blocks may be put out to "host", a device or a directory while memory is short,

@@ -154,7 +154,7 @@ fn f12_what_was_freed_asleep_or_elsewhere_serves_no_block_as_it_stands() {
 }
 
 #[test]
-fn f12_what_woke_in_two_attempts_is_evicted_no_more() {
+fn what_woke_in_two_attempts_is_evicted_no_more() {
     let rig = Shape::exact(CHUNK, 4).build();
     let stream = rig.stream();
     let block = own(&rig, stream, ArenaId::DEFAULT, 1);

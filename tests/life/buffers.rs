@@ -1,8 +1,8 @@
 //! Growable buffers of a life: memory comes and goes granule by granule.
 
 use crate::case::{Kind, Where};
-use crate::shadow::{Held, Place};
-use crate::world::World;
+use crate::shadow::{Cell, Held, Place};
+use crate::world::{GRAPH, World};
 use stitchpool::driver::DeviceId;
 use stitchpool::{Block, Error, Placement, Request};
 
@@ -12,7 +12,8 @@ pub const BUFFER_GRANULES: u64 = 16;
 impl World<'_> {
     pub fn make_buffer(&mut self, lane: usize, arena: usize, place: Where) -> bool {
         let count = self.blocks.values().filter(|held| held.kind == Kind::Buffer).count();
-        let Some(lane) = self.lane(lane).filter(|_| count < BUFFERS_MAX) else { return false };
+        let lane = self.lane_where(lane, |lane| lane.end.is_none());
+        let Some(lane) = lane.filter(|_| count < BUFFERS_MAX) else { return false };
         let device = self.lanes[lane].device();
         let request = Request {
             placement: self.placement(place, device),
@@ -103,6 +104,9 @@ impl World<'_> {
         let held = self.blocks.get_mut(&id).unwrap();
         let bytes = held.growable.as_ref().unwrap().give_back(part.start, part.end - part.start).unwrap();
         assert_eq!(bytes, given.len() as u64 * granule_bytes);
-        given.iter().for_each(|offset| drop(held.cells.remove(offset)));
+        let gone: Vec<Cell> = given.iter().filter_map(|offset| held.cells.remove(offset)).collect();
+        if held.captured && gone.iter().any(|cell| cell.asleep) {
+            self.gaps[held.arena - GRAPH] = true;
+        }
     }
 }

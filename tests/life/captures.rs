@@ -31,10 +31,11 @@ impl World<'_> {
         (0..self.lanes.len()).filter(into).collect()
     }
 
-    /// Whether a block was made in the capture that its owner's stream is in now.
+    /// Whether a block, no buffer, was made in the capture that its owner's stream is in now.
     pub fn is_recording(&self, id: u64) -> bool {
         let held = &self.blocks[&id];
-        let of = |capture: &Capture| !capture.is_broken && held.arena == capture.arena && id > capture.from;
+        let is_block = held.kind != Kind::Buffer;
+        let of = |capture: &Capture| is_block && !capture.is_broken && held.arena == capture.arena && id > capture.from;
         self.lanes[held.owner].capture.as_ref().is_some_and(of)
     }
 

@@ -104,7 +104,9 @@ impl World<'_> {
                 assert!(self.case.handle_granules > 1 || is_shared, "{error}: {target:?}");
             }
             Error::Asleep { .. } => {
-                let asleep = |id: &u64| self.blocks[id].cells.values().any(|cell| cell.asleep);
+                // What is free in a graph's arena sleeps too.
+                let asleep =
+                    |id: &u64| self.blocks[id].captured || self.blocks[id].cells.values().any(|cell| cell.asleep);
                 let arena = target.arenas.iter().any(|&arena| self.asleep[arena]);
                 assert!(arena || any(&|(id, _)| asleep(id) || self.asleep[self.blocks[id].arena]));
             }

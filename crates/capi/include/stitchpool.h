@@ -389,7 +389,10 @@ stitchpool_status stitchpool_suspend(const stitchpool_pool *pool, const stitchpo
 /* Takes memory for all that sleeps of a scope, under the same addresses and with the same bytes. */
 stitchpool_status stitchpool_resume(const stitchpool_pool *pool, const stitchpool_scope *scope,
                                     stitchpool_moved *moved);
-/* Moves the memory of a scope to a device; the bytes are copied. */
+/*
+ * Moves the memory of a scope to a device; the bytes are copied. What is backed later of a growable buffer, or of
+ * that range of it, lies there too.
+ */
 stitchpool_status stitchpool_migrate(const stitchpool_pool *pool, const stitchpool_scope *scope, int32_t device,
                                      stitchpool_moved *moved);
 /* Exchanges the memory of two exclusive blocks, or ranges, of the same layout. Nothing is copied. */

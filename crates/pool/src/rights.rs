@@ -137,8 +137,8 @@ impl Engine {
         let mut places = Vec::new();
         for (span, chain) in buffers {
             let Some(tenant) = self.registry.heap(chain.heap()).and_then(tenant) else { continue };
-            let layout = Layout::of_buffer(chain, &tenant.key.placement, span.end.0, mapper.granule_bytes())?;
             let part = (span.start.bytes_from(chain.at()), span.end.bytes_from(chain.at()));
+            let layout = Layout::of_buffer(chain, &tenant.key.placement, part, mapper.granule_bytes())?;
             places.extend(layout.devices(part));
         }
         Ok(places)

@@ -10,7 +10,7 @@ use crate::miss::candidate::fences;
 use crate::miss::job::Job;
 use crate::miss::portion::Portion;
 use crate::unit::units_of;
-use stitchpool_driver::Address;
+use stitchpool_driver::{Address, ErrorKind};
 
 impl Engine {
     /// Makes room where a job's portion has what was freed asleep, what is idle and lies elsewhere than it shall, and
@@ -64,16 +64,22 @@ impl Mapper {
     /// Old mappings go, once the work that used them is done.
     fn clear_stale(&mut self, portion: &Portion) -> Result<()> {
         let Some(chain) = self.chains.get(&portion.chain) else { return Ok(()) };
-        let stale: Vec<Fence> = portion.slots(chain).filter_map(Slot::fences).flatten().cloned().collect();
-        let any = portion.slots(chain).any(|slot| slot.fences().is_some());
-        if !any {
+        let stale: Vec<&[Fence]> = portion.slots(chain).filter_map(Slot::fences).collect();
+        if stale.is_empty() {
             return Ok(());
         }
+        let fences: Vec<Fence> = stale.into_iter().flatten().cloned().collect();
         self.poll_clocks();
-        for fence in stale {
+        for fence in fences {
             if !fence.is_passed() {
                 self.counts.cpu_waits += 1;
-                fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin)?;
+                let finished = fence.clock.finish(fence.epoch, self.settings.wait_max, &self.origin);
+                finished.map_err(|error| match error.kind {
+                    ErrorKind::Capture => {
+                        Error::Capturing { serial: fence.clock.serial(), operation: "a wait for what it has used" }
+                    }
+                    _ => error.into(),
+                })?;
             }
         }
         self.retire_stale(usize::MAX)?;

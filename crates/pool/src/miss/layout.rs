@@ -8,7 +8,9 @@ use stitchpool_driver::DeviceId;
 /// The device of each byte of a block or buffer, by its offset.
 #[derive(Debug)]
 pub(crate) struct Layout<'a> {
-    /// From offset 0 on, one behind the other: where each ends, and its device.
+    /// What is before is not told.
+    from: u64,
+    /// From there on, one behind the other: where each ends, and its device.
     runs: Vec<(u64, DeviceId)>,
     /// Devices that will do as well.
     fallbacks: &'a [DeviceId],
@@ -17,24 +19,38 @@ pub(crate) struct Layout<'a> {
 impl<'a> Layout<'a> {
     /// Of so many bytes that a placement is laid over.
     pub(crate) fn of(placement: &'a Placement, bytes: u64, granule_bytes: u64) -> Result<Self> {
-        let mut end = 0;
+        Self::shifted(placement, 0, bytes, granule_bytes)
+    }
+
+    /// The same from an offset on.
+    fn shifted(placement: &'a Placement, from: u64, bytes: u64, granule_bytes: u64) -> Result<Self> {
+        let mut end = from;
         let pieces = placement.pieces(bytes, granule_bytes)?.into_iter();
         let runs = pieces.map(|piece| {
             end += piece.bytes;
             (end, piece.device)
         });
-        Ok(Self { runs: runs.collect(), fallbacks: placement.fallbacks() })
+        Ok(Self { from, runs: runs.collect(), fallbacks: placement.fallbacks() })
     }
 
-    /// Of a growable buffer, up to an address at least.
-    pub(crate) fn of_buffer(chain: &Chain, placement: &'a Placement, to: u64, granule_bytes: u64) -> Result<Self> {
+    /// Of a growable buffer, from one offset to another at least.
+    pub(crate) fn of_buffer(
+        chain: &Chain,
+        placement: &'a Placement,
+        (from, to): (u64, u64),
+        granule_bytes: u64,
+    ) -> Result<Self> {
         let start = chain.at().0;
-        let bytes = match placement {
-            // Stripes repeat, so those beyond need not be dealt.
-            Placement::RoundRobin { .. } => to - start,
-            _ => chain.end().0 - start,
+        let placed = match placement {
+            // Stripes repeat, so those before and behind need not be dealt.
+            Placement::RoundRobin { devices, stripe_bytes } => {
+                let deal_bytes = stripe_bytes.saturating_mul(devices.len() as u64).max(1);
+                let first = from - from % deal_bytes;
+                Self::shifted(placement, first, to - first, granule_bytes)?
+            }
+            _ => Self::of(placement, chain.end().0 - start, granule_bytes)?,
         };
-        Ok(Self::of(placement, bytes, granule_bytes)?.sent(start, &chain.places))
+        Ok(placed.sent(start, &chain.places))
     }
 
     /// The same for what begins at `start` and was sent to these places, part by part.
@@ -43,7 +59,7 @@ impl<'a> Layout<'a> {
             return self;
         }
         let mut runs: Vec<(u64, DeviceId)> = Vec::with_capacity(self.runs.len());
-        let mut at = 0;
+        let mut at = self.from;
         for (end, placed) in self.runs {
             let first = runs.len();
             while at < end {
@@ -81,7 +97,8 @@ impl<'a> Layout<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stitchpool_chunks::Piece;
+    use stitchpool_chunks::{Origin, Piece, Reservation};
+    use stitchpool_driver::host::{HostConfig, HostDriver};
 
     const A: DeviceId = DeviceId(0);
     const B: DeviceId = DeviceId(1);
@@ -107,6 +124,21 @@ mod tests {
         assert_eq!([devices((0, 2)), devices((1, 8)), devices((8, 13))], [vec![A], vec![A, C], vec![C, B]]);
         assert!(sent.allows((0, 2), A) && sent.allows((3, 8), C) && sent.allows((12, 16), B));
         assert!(!sent.allows((0, 3), A) && !sent.allows((2, 4), A) && !sent.allows((14, 17), B));
+    }
+
+    #[test]
+    fn stripes_are_the_same_from_any_offset_on() {
+        let placement = Placement::RoundRobin { devices: vec![A, B, C], stripe_bytes: 4 };
+        let vacancy = Reservation::reserve(&Origin::new(HostDriver::new(HostConfig::default()).unwrap()), 256 << 20, 0);
+        let mut chain = Chain::new(vacancy.unwrap(), 0, 2 << 20);
+        let start = chain.at().0;
+        chain.places.change(start + 30..start + 42, |_| B);
+        let whole = Layout::of(&placement, 120, 1).unwrap().sent(start, &chain.places);
+        for from in 0..119 {
+            let part = Layout::of_buffer(&chain, &placement, (from, from + 1), 1).unwrap();
+            assert_eq!(part.at(from).map(|run| run.1), whole.at(from).map(|run| run.1), "at {from}");
+            assert!(part.runs.len() < 8, "{} runs are told", part.runs.len());
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Portion {
         for slot in self.slots(chain).filter(|slot| !inside.has_block(slot.at().0)) {
             let (at, bytes) = (slot.at().0, slot.bytes());
             match slot {
-                Slot::Current { .. } if displaced.contains(&at) => lack.absent_bytes += bytes,
+                Slot::Current { .. } if displaced.binary_search(&at).is_ok() => lack.absent_bytes += bytes,
                 Slot::Current { .. } => {
                     lack.idle.push(Gap { start: at, bytes });
                     let touches = |start: u64, end: u64| start < at + bytes && at < end;
@@ -101,9 +101,12 @@ impl Portion {
         let stays = |slot: &Slot| mapper.pins.touch(slot.at().0, slot.end().0);
         let idle = self.slots(chain).filter(|slot| !inside.has_block(slot.at().0) && !stays(slot));
         let idle: Vec<(&Slot, DeviceId)> = idle.filter_map(|slot| Some((slot, slot.current()?.device()))).collect();
-        let Some((last, _)) = idle.last().filter(|_| !mapper.serves_graph(inside)) else { return Ok(Vec::new()) };
-        let layout = Layout::of_buffer(chain, &tenant.key.placement, last.end().0, mapper.granule_bytes())?;
+        let ([(first, _), ..], [.., (last, _)], false) = (&idle[..], &idle[..], mapper.serves_graph(inside)) else {
+            return Ok(Vec::new());
+        };
         let lies = |slot: &Slot| (slot.at().0 - self.chain, slot.end().0 - self.chain);
+        let part = (lies(first).0, lies(last).1);
+        let layout = Layout::of_buffer(chain, &tenant.key.placement, part, mapper.granule_bytes())?;
         let unfilled = |slot: &Slot| mapper.is_unfilled(slot.at().0, slot.end().0);
         let displaced = idle.iter().filter(|(slot, device)| !layout.allows(lies(slot), *device) || unfilled(slot));
         Ok(displaced.map(|(slot, _)| *slot).collect())
@@ -119,8 +122,11 @@ impl Portion {
     /// What the gaps of its chain shall be filled with: pieces for the devices where it shall lie, cut at the steps,
     /// and where rights change.
     pub(crate) fn pieces(&self, gaps: &[Gap], placement: &Placement, mapper: &Mapper) -> Result<Vec<Piece>> {
-        let (Some(last), Some(chain)) = (gaps.last(), mapper.chains.get(&self.chain)) else { return Ok(Vec::new()) };
-        let layout = Layout::of_buffer(chain, placement, last.end(), mapper.granule_bytes())?;
+        let ([first, ..], [.., last], Some(chain)) = (gaps, gaps, mapper.chains.get(&self.chain)) else {
+            return Ok(Vec::new());
+        };
+        let part = (first.start - self.chain, last.end() - self.chain);
+        let layout = Layout::of_buffer(chain, placement, part, mapper.granule_bytes())?;
         let mut pieces = Vec::new();
         for gap in gaps {
             let (mut at, end) = (gap.start - self.chain, gap.end() - self.chain);

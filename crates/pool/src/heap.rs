@@ -12,6 +12,7 @@ pub(crate) mod latch;
 pub(crate) mod later;
 pub(crate) mod live;
 pub(crate) mod pending;
+pub(crate) mod position;
 pub(crate) mod row;
 #[allow(unsafe_code)]
 pub(crate) mod scan;

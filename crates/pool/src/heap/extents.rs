@@ -7,6 +7,7 @@
 
 pub(crate) use crate::heap::extent::Extent;
 use crate::heap::group::{Fit, GROUP, Group, LEAF, Leaf};
+use crate::heap::position::Position;
 use crate::heap::scan::{Length, first_at_least};
 use crate::unit::{bytes_of, units_of};
 
@@ -31,45 +32,6 @@ pub(crate) struct Found {
     position: Position,
     /// When it is taken, no extent of its leaf is longer than this.
     bound: u32,
-}
-
-/// Where an extent stands: group, leaf, and place in it. One number, so that it is handed on in a register: parts
-/// that are written apart and read together would be waited for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Position(u64);
-
-impl Position {
-    /// So many bits has the place in a leaf, and so many the leaf in a group.
-    const BITS: u32 = 8;
-
-    #[inline(always)]
-    const fn new(group: usize, leaf: usize, at: usize) -> Self {
-        Self(((group as u64) << Self::BITS | leaf as u64) << Self::BITS | at as u64)
-    }
-
-    #[inline(always)]
-    const fn group(self) -> usize {
-        (self.0 >> (2 * Self::BITS)) as usize
-    }
-
-    #[inline(always)]
-    const fn leaf(self) -> usize {
-        (self.0 >> Self::BITS) as usize % (1 << Self::BITS)
-    }
-
-    #[inline(always)]
-    const fn at(self) -> usize {
-        self.0 as usize % (1 << Self::BITS)
-    }
-
-    /// The place before; it is not the first of its leaf.
-    const fn before(self) -> Self {
-        Self(self.0 - 1)
-    }
-
-    const fn behind(self) -> Self {
-        Self(self.0 + 1)
-    }
 }
 
 impl Extents {

@@ -371,6 +371,38 @@ fn what_a_captured_stream_has_used_is_not_waited_for() {
 }
 
 #[test]
+fn a_capture_that_the_driver_has_ended_is_in_no_growths_way() {
+    for elsewhere in [false, true] {
+        let rig = two_devices().build();
+        let (stream, reader) = (rig.stream(), rig.stream());
+        let graph = rig.pool().arena("graph").unwrap();
+        let dealt = Placement::RoundRobin { devices: vec![HERE, THERE], stripe_bytes: CHUNK };
+        let buffer = written(&rig, stream, &Request::new(0, stream.id).placed(dealt));
+        if elsewhere {
+            rig.pool().exchange(part(&buffer, 0, 1), part(&buffer, 1, 1)).unwrap();
+        }
+        rig.pool().begin_capture(reader.id, graph).unwrap();
+        rig.host.begin_capture(reader.raw).unwrap();
+        buffer.record_use(0, CHUNK, reader.id).unwrap();
+        buffer.give_back(0, 2 * CHUNK).unwrap();
+        let refused = buffer.grow_to(2 * CHUNK).unwrap_err();
+        let expected = match refused {
+            Error::Capturing { .. } => elsewhere,
+            Error::OutOfMemory(_) => !elsewhere,
+            _ => false,
+        };
+        assert!(expected, "{refused}");
+        // The pool is not told.
+        drop(rig.host.end_capture(reader.raw).unwrap());
+        buffer.grow_to(2 * CHUNK).unwrap();
+        assert_eq!(devices(&buffer, 4), [0, 1, 0, 1]);
+        intact(&rig, stream, &buffer, &[2, 3]);
+        rig.pool().end_capture(reader.id).unwrap();
+        rig.pool().release_graph(graph).unwrap();
+    }
+}
+
+#[test]
 fn a_refusal_of_any_call_of_a_growth_that_makes_room_changes_nothing() {
     for lasting in [false, true] {
         for nth in 1.. {

@@ -245,9 +245,10 @@ impl Engine {
         })
     }
 
-    /// Ends captures that the driver had begun and has ended since, without a word to the pool.
-    pub(crate) fn end_abandoned(&self, mapper: &mut Mapper) {
+    /// Ends captures that the driver had begun and has ended since, without a word to the pool. True: it has ended one.
+    pub(crate) fn end_abandoned(&self, mapper: &mut Mapper) -> bool {
         let open: Vec<Capture> = mapper.captures.all().cloned().collect();
+        let open_count = open.len();
         for capture in open {
             let serial = capture.serial();
             match capture_of(&self.origin, capture.clock.raw()) {
@@ -257,6 +258,7 @@ impl Engine {
                 Err(error) => tracing::debug!(%error, stream = serial, "a captured stream could not be asked"),
             }
         }
+        mapper.captures.all().count() < open_count
     }
 
     /// The driver has ended a capture. The application may be about to say so too.

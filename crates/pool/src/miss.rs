@@ -152,6 +152,8 @@ impl Engine {
                 tried.waits.push(error.to_string());
                 Ok(Next::Refuse)
             }
+            // What it would wait for was captured, and the driver has ended that without a word.
+            ErrorKind::Capture if job.waits > Waits::None && self.end_abandoned(mapper) => Ok(Next::Plan),
             // The stream, or one it would wait for, is being captured, or is not there any more: no wait, then.
             kind if job.waits > Waits::None && (kind == ErrorKind::Capture || error.verb == Verb::StreamIdentity) => {
                 job.waits = Waits::None;

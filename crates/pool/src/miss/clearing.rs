@@ -26,7 +26,11 @@ impl Engine {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", Address(portion.chain)) });
         }
         mapper.displace(job, &portion)?;
-        mapper.clear_stale(&portion)
+        match mapper.clear_stale(&portion) {
+            // The driver has ended that capture without a word.
+            Err(Error::Capturing { .. }) if self.end_abandoned(mapper) => mapper.clear_stale(&portion),
+            cleared => cleared,
+        }
     }
 }
 

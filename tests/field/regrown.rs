@@ -348,18 +348,34 @@ fn nothing_is_unmapped_or_waited_for_because_of_a_stream_that_is_captured() {
     }
 }
 
-#[test]
-fn what_a_captured_stream_has_used_is_not_waited_for() {
-    let rig = two_devices().build();
+/// A buffer of one stream, whose first half was used on another that is being captured, and was given back.
+struct Captured {
+    stream: Stream,
+    reader: Stream,
+    graph: ArenaId,
+    buffer: Growable,
+}
+
+/// `elsewhere`: what was given back had been exchanged, and lies where it shall not.
+fn given_back_while_captured(rig: &Rig, elsewhere: bool) -> Captured {
     let (stream, reader) = (rig.stream(), rig.stream());
     let graph = rig.pool().arena("graph").unwrap();
     let dealt = Placement::RoundRobin { devices: vec![HERE, THERE], stripe_bytes: CHUNK };
-    let buffer = written(&rig, stream, &Request::new(0, stream.id).placed(dealt));
-    rig.pool().exchange(part(&buffer, 0, 1), part(&buffer, 1, 1)).unwrap();
+    let buffer = written(rig, stream, &Request::new(0, stream.id).placed(dealt));
+    if elsewhere {
+        rig.pool().exchange(part(&buffer, 0, 1), part(&buffer, 1, 1)).unwrap();
+    }
     rig.pool().begin_capture(reader.id, graph).unwrap();
     rig.host.begin_capture(reader.raw).unwrap();
     buffer.record_use(0, CHUNK, reader.id).unwrap();
     buffer.give_back(0, 2 * CHUNK).unwrap();
+    Captured { stream, reader, graph, buffer }
+}
+
+#[test]
+fn what_a_captured_stream_has_used_is_not_waited_for() {
+    let rig = two_devices().build();
+    let Captured { stream, reader, graph, buffer } = given_back_while_captured(&rig, true);
     let refused = buffer.grow_to(2 * CHUNK).unwrap_err();
     assert!(matches!(refused, Error::Capturing { .. }), "{refused}");
     drop(rig.host.end_capture(reader.raw).unwrap());
@@ -374,17 +390,7 @@ fn what_a_captured_stream_has_used_is_not_waited_for() {
 fn a_capture_that_the_driver_has_ended_is_in_no_growths_way() {
     for elsewhere in [false, true] {
         let rig = two_devices().build();
-        let (stream, reader) = (rig.stream(), rig.stream());
-        let graph = rig.pool().arena("graph").unwrap();
-        let dealt = Placement::RoundRobin { devices: vec![HERE, THERE], stripe_bytes: CHUNK };
-        let buffer = written(&rig, stream, &Request::new(0, stream.id).placed(dealt));
-        if elsewhere {
-            rig.pool().exchange(part(&buffer, 0, 1), part(&buffer, 1, 1)).unwrap();
-        }
-        rig.pool().begin_capture(reader.id, graph).unwrap();
-        rig.host.begin_capture(reader.raw).unwrap();
-        buffer.record_use(0, CHUNK, reader.id).unwrap();
-        buffer.give_back(0, 2 * CHUNK).unwrap();
+        let Captured { stream, reader, graph, buffer } = given_back_while_captured(&rig, elsewhere);
         let refused = buffer.grow_to(2 * CHUNK).unwrap_err();
         let expected = match refused {
             Error::Capturing { .. } => elsewhere,

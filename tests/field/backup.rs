@@ -75,6 +75,19 @@ fn f37_what_was_written_before_suspend_comes_back_and_what_has_no_backup_is_pois
 }
 
 #[test]
+fn the_backup_of_a_block_that_was_freed_asleep_is_in_no_requests_way() {
+    let rig = Shape { devices: 2, ..Shape::exact(CHUNK, 8) }.build();
+    let (stream, there) = (rig.stream(), rig.stream_on(DeviceId(1)));
+    let arena = rig.pool().arena("weights").unwrap();
+    let block = in_arena(&rig, stream, arena, 6 * CHUNK);
+    rig.pool().suspend(Scope::Arena(arena), &Backup::Peer(DeviceId(1))).unwrap();
+    assert_eq!(rig.shortage(there, 8 * CHUNK).missing_bytes, 6 * CHUNK, "its backup is there");
+    rig.free(block);
+    rig.take(there, 8 * CHUNK);
+    rig.assert_right();
+}
+
+#[test]
 fn f44_backups_are_kept_as_far_as_the_setting_says() {
     for keep_bytes in [0, 4 * CHUNK, 64 * CHUNK] {
         let shape = Shape::exact(CHUNK, 64);

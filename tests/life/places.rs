@@ -4,7 +4,7 @@
 use crate::case::{Store, Where};
 use crate::world::{DEVICES, World};
 use stitchpool::driver::{DeviceId, Driver};
-use stitchpool::{Backup, Holdings, Piece, Placement, Segment};
+use stitchpool::{Backup, Holdings, Piece, Placement, Segment, Shortage};
 
 impl World<'_> {
     /// A place of the pool.
@@ -54,7 +54,7 @@ impl World<'_> {
 
     /// A request was refused for want of memory: not even what nobody
     /// has taken yet of its places is enough for so many bytes. It can be shown where a handle is a granule.
-    pub fn assert_short(&self, placement: &Placement, bytes: u64) {
+    pub fn assert_short(&self, placement: &Placement, bytes: u64, shortage: &Shortage) {
         if self.case.handle_granules > 1 || self.pool.stats().quarantined > 0 {
             return;
         }
@@ -65,7 +65,7 @@ impl World<'_> {
         };
         let granules: u64 = devices.iter().map(|&device| self.left_granules(device)).sum();
         let needed = bytes.div_ceil(self.case.granule_bytes);
-        assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for");
+        assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for: {shortage}");
     }
 
     /// Whether of some device less is left than what may lie on it of these granules, each with its devices. It can

@@ -35,8 +35,8 @@ impl World<'_> {
             }
             Err(Error::Asleep { .. }) if self.asleep[arena] => false,
             Err(_) if self.refused() => true,
-            Err(Error::OutOfMemory(_)) => {
-                self.assert_short(&placement, request.bytes);
+            Err(Error::OutOfMemory(shortage)) => {
+                self.assert_short(&placement, request.bytes, &shortage);
                 false
             }
             Err(error) => self.excuse(&error),

@@ -172,6 +172,10 @@ impl Engine {
             job.melted = true;
             return Next::Plan;
         }
+        if tried.resort == Resort::Nothing {
+            // Of what was freed asleep the backups are still there.
+            self.forget_freed(mapper);
+        }
         if mapper.resort(job, &mut tried.resort, &mut tried.waits) { Next::Plan } else { Next::Refuse }
     }
 

@@ -8,7 +8,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::inside::Inside;
 use crate::mapper::Mapper;
-use crate::miss::job::{Job, Waits};
 use crate::pool::Pool;
 use crate::request::StreamId;
 use std::sync::Arc;
@@ -245,10 +244,9 @@ impl Engine {
         })
     }
 
-    /// Ends captures that the driver had begun and has ended since, without a word to the pool. True: it has ended one.
-    pub(crate) fn end_abandoned(&self, mapper: &mut Mapper) -> bool {
+    /// Ends captures that the driver had begun and has ended since, without a word to the pool.
+    pub(crate) fn end_abandoned(&self, mapper: &mut Mapper) {
         let open: Vec<Capture> = mapper.captures.all().cloned().collect();
-        let open_count = open.len();
         for capture in open {
             let serial = capture.serial();
             match capture_of(&self.origin, capture.clock.raw()) {
@@ -258,7 +256,6 @@ impl Engine {
                 Err(error) => tracing::debug!(%error, stream = serial, "a captured stream could not be asked"),
             }
         }
-        mapper.captures.all().count() < open_count
     }
 
     /// The driver has ended a capture. The application may be about to say so too.
@@ -299,21 +296,5 @@ impl Engine {
                 Err(error) => tracing::warn!(%error, stream = serial, "a capture has no arena"),
             },
         }
-    }
-
-    /// Keeps a request to what an open capture stands, if it is served for one.
-    pub(crate) fn restrain(&self, mapper: &mut Mapper, job: &mut Job<'_>) {
-        let (clock, arena) = (&job.tenant.clock, job.tenant.key.arena);
-        if !mapper.captures.restrain(clock, arena) {
-            return;
-        }
-        if mapper.captures.of(clock.serial()).is_some_and(|capture| !capture.seen)
-            && capture_of(&self.origin, clock.raw()).is_ok_and(|state| state != State::None)
-        {
-            mapper.captures.confirm(clock.serial());
-        }
-        job.captured = true;
-        job.waits = Waits::None;
-        job.fallbacks = job.tenant.key.placement.fallbacks().len();
     }
 }

@@ -155,9 +155,6 @@ impl Growable {
         if engine.settings.ask_capture {
             engine.follow_capture(&tenant.clock);
         }
-        if tenant.is_diverted() {
-            engine.end_abandoned(&mut engine.mapper.lock());
-        }
         let plain = || engine.job(heap, tenant.clone(), units_of(lacking_bytes), UNIT_BYTES);
         self.pool.serve(|| Job { portion: Some(portion), ..plain() }).map(drop)
     }

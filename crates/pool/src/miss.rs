@@ -84,6 +84,8 @@ impl Engine {
         let span = tracing::debug_span!("miss", bytes = job.bytes(), heap = job.heap.index);
         let _entered = span.enter();
         let mut mapper = self.mapper.lock();
+        // A capture that the driver has ended without a word is in nobody's way.
+        self.end_abandoned(&mut mapper);
         let serial = job.tenant.key.serial;
         if !job.heap.inside.lock().serves(serial) {
             return Err(mapper.refusal(job.heap, serial));
@@ -92,7 +94,7 @@ impl Engine {
         if let Some(tenant) = job.heap.inside.lock().tenant.clone() {
             job.tenant = tenant;
         }
-        self.restrain(&mut mapper, &mut job);
+        job.restrain(&mapper);
         if mapper.stale.len() >= STALE_MAX && !job.captured {
             mapper.poll_clocks();
             mapper.retire_stale(usize::MAX)?;
@@ -152,8 +154,6 @@ impl Engine {
                 tried.waits.push(error.to_string());
                 Ok(Next::Refuse)
             }
-            // What it would wait for was captured, and the driver has ended that without a word.
-            ErrorKind::Capture if job.waits > Waits::None && self.end_abandoned(mapper) => Ok(Next::Plan),
             // The stream, or one it would wait for, is being captured, or is not there any more: no wait, then.
             kind if job.waits > Waits::None && (kind == ErrorKind::Capture || error.verb == Verb::StreamIdentity) => {
                 job.waits = Waits::None;

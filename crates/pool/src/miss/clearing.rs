@@ -26,11 +26,7 @@ impl Engine {
             return Err(Error::Asleep { what: format!("a part of the growable buffer at {}", Address(portion.chain)) });
         }
         mapper.displace(job, &portion)?;
-        match mapper.clear_stale(&portion) {
-            // The driver has ended that capture without a word.
-            Err(Error::Capturing { .. }) if self.end_abandoned(mapper) => mapper.clear_stale(&portion),
-            cleared => cleared,
-        }
+        mapper.clear_stale(&portion)
     }
 }
 

@@ -52,6 +52,16 @@ impl Job<'_> {
         bytes_of(self.units)
     }
 
+    /// Keeps the request to what an open capture stands, if it is served for one.
+    pub(crate) fn restrain(&mut self, mapper: &Mapper) {
+        if !mapper.captures.restrain(&self.tenant.clock, self.tenant.key.arena) {
+            return;
+        }
+        self.captured = true;
+        self.waits = Waits::None;
+        self.fallbacks = self.tenant.key.placement.fallbacks().len();
+    }
+
     /// Takes the block from the heap's free bytes, if they have it by now.
     pub(crate) fn take_free(&self, mapper: &Mapper) -> Option<u64> {
         if self.portion.is_some() {

@@ -47,8 +47,10 @@ def settle(request):
 def figures(pool):
     """What the run held at most, and what does not agree in what it says of its memory."""
     stats = torch.cuda.memory_stats()
-    found = {"peak_live_bytes": stats["allocated_bytes.all.peak"], "peak_held_bytes": stats["reserved_bytes.all.peak"],
-             "backend": torch.cuda.memory.get_allocator_backend(), "pool": pool, "wrong": []}
+    # Active is what may not be given to anybody: live, or freed while another stream may still be using it.
+    found = {"peak_live_bytes": stats["allocated_bytes.all.peak"], "peak_active_bytes": stats["active_bytes.all.peak"],
+             "peak_held_bytes": stats["reserved_bytes.all.peak"], "backend": torch.cuda.memory.get_allocator_backend(),
+             "pool": pool, "wrong": []}
     if not pool:
         return found
     live, held = stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"]

@@ -197,6 +197,20 @@ fn what_was_suspended_and_given_back_grows_again_without_a_resume() {
 }
 
 #[test]
+fn what_was_suspended_and_given_back_can_be_sent_without_a_resume() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let buffer = written(&rig, stream, &Request::new(0, stream.id));
+    rig.pool().suspend(part(&buffer, 2, 2), &Backup::Host).unwrap();
+    assert!(matches!(rig.pool().migrate(part(&buffer, 2, 4), THERE), Err(Error::Asleep { .. })));
+    buffer.give_back(2 * CHUNK, 2 * CHUNK).unwrap();
+    rig.pool().migrate(part(&buffer, 2, 4), THERE).unwrap();
+    buffer.grow_to(6 * CHUNK).unwrap();
+    assert_eq!(devices(&buffer, 6), [0, 0, 1, 1, 1, 1]);
+    intact(&rig, stream, &buffer, &[0, 1]);
+}
+
+#[test]
 fn rights_that_were_given_while_a_part_was_away_hold_when_it_is_back() {
     for moved in [false, true] {
         let rig = two_devices().build();

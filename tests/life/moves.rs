@@ -108,7 +108,10 @@ impl World<'_> {
                 let asleep =
                     |id: &u64| self.blocks[id].captured || self.blocks[id].cells.values().any(|cell| cell.asleep);
                 let arena = target.arenas.iter().any(|&arena| self.asleep[arena]);
-                assert!(arena || any(&|(id, _)| asleep(id) || self.asleep[self.blocks[id].arena]));
+                assert!(
+                    arena || any(&|(id, _)| asleep(id) || self.asleep[self.blocks[id].arena]),
+                    "{error}: {target:?}"
+                );
             }
             Error::OutOfMemory(_) | Error::Limit { .. } | Error::Backup(_) => {}
             Error::Driver(error) => assert_eq!(error.kind, ErrorKind::OutOfMemory, "{error}"),

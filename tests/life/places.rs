@@ -65,7 +65,10 @@ impl World<'_> {
         };
         let granules: u64 = devices.iter().map(|&device| self.left_granules(device)).sum();
         let needed = bytes.div_ceil(self.case.granule_bytes);
-        assert!(granules < needed, "{granules} granules were left of {placement:?}, {needed} are asked for: {shortage}");
+        assert!(
+            granules < needed,
+            "{granules} granules were left of {placement:?}, {needed} are asked for: {shortage}"
+        );
     }
 
     /// Whether of some device less is left than what may lie on it of these granules, each with its devices. It can

@@ -49,7 +49,8 @@ impl Engine {
 
     /// What of which nothing is awake still can be: a range of a growable buffer that has no memory. All else sleeps.
     fn unbacked(&self, scope: Scope) -> Result<Ground> {
-        let mapper = self.mapper.lock();
+        let mut mapper = self.mapper.lock();
+        self.forget_freed(&mut mapper);
         let ground = self.ground(&mapper, scope)?;
         let any = slots_of(&mapper, &ground).any(|(_, slot)| mapper.is_asleep_at(slot.at().0));
         if any || !ground.arenas.is_empty() { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }

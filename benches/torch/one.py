@@ -50,7 +50,7 @@ def figures(pool):
     # Active is what may not be given to anybody: live, or freed while another stream may still be using it.
     found = {"peak_live_bytes": stats["allocated_bytes.all.peak"], "peak_active_bytes": stats["active_bytes.all.peak"],
              "peak_held_bytes": stats["reserved_bytes.all.peak"], "backend": torch.cuda.memory.get_allocator_backend(),
-             "pool": pool, "wrong": []}
+             "device_bytes": torch.cuda.mem_get_info()[1], "pool": pool, "wrong": []}
     if not pool:
         return found
     live, held = stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"]

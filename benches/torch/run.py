@@ -29,7 +29,7 @@ from pathlib import Path
 from race import Race, Stable
 
 HERE = Path(__file__).resolve().parent
-WORKLOADS = ("llama_lora", "gpt2_full", "experts", "generate", "offload", "offload_ahead", "mixed_resolutions",
+WORKLOADS = ("llama_lora", "gpt2_full", "experts", "generate", "offload", "offload_streams", "mixed_resolutions",
              "graph_net", "generate_then_train")
 OURS, THEIRS = "stitchpool", "native"
 OTHERS = ("expandable", "async")

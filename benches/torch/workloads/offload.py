@@ -1,86 +1,26 @@
-"""Training whose activations go to the host on a second stream, and come back for the backward pass, as training
-libraries do it: few are under way at a time, and none is let go before the other stream is past it."""
-
-from collections import deque
+"""Training whose activations wait in the host's memory for the backward pass, by PyTorch's own means."""
 
 import torch
-from llama import WORDS, adam, billion, heavy_tailed, words
+from llama import adam, billion, heavy_tailed, words
 
-WORTHWHILE_BYTES = 8 << 20
-# So many wait for their copy to the host before the GPU waits for the first of them.
-LEAVING_MAX = 3
-# A step of the backward pass needs no more than so many; so many more may be on their way back.
-OF_ONE_STEP, EARLY = 3, 2
 # The host's pinned memory, which no allocator here has a part in, comes in powers of two and takes a second to get:
 # these lengths, drawn first, need all that later ones do.
 FIRST_LENGTHS = (1024, 640, 320)
-
-
-class Offload:
-    def __init__(self):
-        self.stream = torch.cuda.Stream()
-        # Tensors with the event of their copy to the host.
-        self.leaving = deque()
-        # Tensors that came back, with an event of the stream that computes: when each was asked for.
-        self.returned = deque()
-
-    def pack(self, tensor):
-        # Words are chosen at the end of the forward pass: those tensors are needed again at once.
-        if tensor.untyped_storage().nbytes() < WORTHWHILE_BYTES or tensor.shape[-1] == WORDS:
-            return tensor
-        if isinstance(tensor, torch.nn.Parameter):
-            return tensor
-        current = torch.cuda.current_stream()
-        self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
-            kept = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
-        copied = self.stream.record_event()
-        self.leaving.append((tensor, copied))
-        if len(self.leaving) > LEAVING_MAX:
-            current.wait_event(self.leaving.popleft()[1])
-        return kept, copied
-
-    def unpack(self, packed):
-        if isinstance(packed, torch.Tensor):
-            return packed
-        kept, copied = packed
-        current = torch.cuda.current_stream()
-        if len(self.returned) > OF_ONE_STEP + EARLY:
-            self.returned.popleft()
-            # When this one was asked for, all that used the one that goes was queued.
-            self.stream.wait_event(self.returned[OF_ONE_STEP - 1][1])
-        asked = current.record_event()
-        with torch.cuda.stream(self.stream):
-            self.stream.wait_event(copied)
-            tensor = kept.to("cuda", non_blocking=True)
-        current.wait_stream(self.stream)
-        self.returned.append((tensor, asked))
-        return tensor
-
-    def end_step(self):
-        """Nothing is kept for the next step."""
-        current = torch.cuda.current_stream()
-        current.wait_stream(self.stream)
-        self.stream.wait_stream(current)
-        self.leaving.clear()
-        self.returned.clear()
 
 
 def prepare():
     model = billion(recompute=True)
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(5)
-    offload = Offload()
     first_lengths = iter(FIRST_LENGTHS)
 
     def draw():
         return (words(dice, 24, next(first_lengths, None) or heavy_tailed(dice, 256, 1024)),)
 
     def step(tokens):
-        with torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack):
+        with torch.autograd.graph.save_on_cpu(pin_memory=True):
             loss = model.loss(tokens)
         loss.backward()
-        offload.end_step()
         optimizer.step()
         optimizer.zero_grad()
         return loss.detach()

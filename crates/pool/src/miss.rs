@@ -74,6 +74,7 @@ impl Engine {
             waits: Waits::gentle(self.settings.stream_waits, &tenant.clock),
             captured: false,
             melted: false,
+            renewed: false,
             ceilings: BTreeMap::new(),
             tenant,
         }
@@ -130,7 +131,8 @@ impl Engine {
     fn carry_out(&self, mapper: &mut Mapper, job: &mut Job<'_>, plan: &Plan, tried: &mut Tried) -> Result<Next> {
         if !tried.renewed {
             tried.renewed = true;
-            if self.renew(mapper, job, plan) {
+            job.renewed = self.renew(mapper, job, plan);
+            if job.renewed {
                 return Ok(Next::Plan);
             }
         }

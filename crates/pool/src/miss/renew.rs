@@ -10,7 +10,7 @@ use crate::miss::plan::{Plan, Step};
 use std::collections::BTreeMap;
 
 /// So many handles must be worth it.
-const HANDLES_MIN: usize = 32;
+const HANDLES_MIN: usize = 64;
 /// A handle is small if a new one would be at least so many times as large.
 const SMALL_PART: u64 = 2;
 
@@ -23,7 +23,7 @@ impl Engine {
         for step in &plan.steps {
             let Step::Steal(candidate) = step else { continue };
             let Some(mapping) = mapper.slot_holding(candidate.at).and_then(Slot::current) else { continue };
-            let is_small = candidate.bytes * SMALL_PART <= job.handle_bytes(mapper, mapping.device());
+            let is_small = candidate.bytes * SMALL_PART <= job.renewed_bytes(mapper, mapping.device());
             if candidate.ready && is_small && mapping.is_only() {
                 small.entry(candidate.heap).or_default().push(*candidate);
             }

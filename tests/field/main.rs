@@ -8,6 +8,7 @@
 mod aftermath;
 mod backup;
 mod capture;
+mod cleared;
 mod contexts;
 mod evict;
 mod exclusive;

@@ -59,7 +59,7 @@ impl Pool {
     /// As [`Pool::alloc`]; [`Error::BeyondMax`] if `request.bytes` is more than `max_bytes`.
     pub fn growable(&self, request: &Request, max_bytes: u64) -> Result<Growable> {
         let handle_bytes_max = self.engine.settings.handle_bytes_max;
-        let step_bytes = crate::miss::job::handle_bytes(self.engine.granule_bytes(), 0, max_bytes, handle_bytes_max);
+        let step_bytes = crate::miss::grain::handle_bytes(self.engine.granule_bytes(), 0, max_bytes, handle_bytes_max);
         self.growable_in_steps(request, max_bytes, step_bytes)
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod clearing;
 pub(crate) mod exclusive;
 pub(crate) mod fill;
 pub(crate) mod gather;
+pub(crate) mod grain;
 pub(crate) mod job;
 pub(crate) mod layout;
 pub(crate) mod market;

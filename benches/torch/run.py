@@ -3,7 +3,8 @@
 
     benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--record STEPS] [WORKLOAD...]
 
-The first argument is as for tests/gpu/torch.sh. Everything goes to torch-runs.json in $OUT, or beside here.
+The first argument is as for tests/gpu/torch.sh. Everything goes to torch-runs.json in $OUT, or beside here. Of the
+folder workloads, offload_ahead runs only where it is named.
 
 An allocator is chosen once a process, so the runs of a round are processes that live at the same time, each with
 its model on the GPU, and take turns: all make step 1, then all step 2, in another order each time. Whatever

@@ -227,3 +227,20 @@ fn what_was_given_back_without_its_content_is_owed_none() {
         intact(&rig, stream, &buffer, &[0, 1]);
     }
 }
+
+#[test]
+fn what_was_given_back_without_its_content_can_be_sent() {
+    let rig = two_devices().build();
+    let stream = rig.stream();
+    let buffer = half_woken(&rig, stream);
+    assert!(matches!(rig.pool().migrate(part(&buffer, 2, 4), THERE), Err(Error::Asleep { .. })));
+    buffer.give_back(2 * CHUNK, 2 * CHUNK).unwrap();
+    rig.pool().migrate(part(&buffer, 2, 4), THERE).unwrap();
+    buffer.grow_to(6 * CHUNK).unwrap();
+    assert_eq!(devices(&buffer, 6), [0, 0, 1, 1, 1, 1]);
+    (2..4).for_each(|chunk| rig.fill(stream, at(&buffer, chunk), CHUNK, 20 + chunk));
+    rig.pool().resume(Scope::All).unwrap();
+    (2..4).for_each(|chunk| rig.verify(stream, at(&buffer, chunk), CHUNK, 20 + chunk));
+    rig.assert_right();
+    rig.pool().check().unwrap();
+}

@@ -52,7 +52,15 @@ impl Engine {
         let mut mapper = self.mapper.lock();
         self.forget_freed(&mut mapper);
         let ground = self.ground(&mapper, scope)?;
-        let any = slots_of(&mapper, &ground).any(|(_, slot)| mapper.is_asleep_at(slot.at().0));
+        let in_use = |heap: u32, at: Address| {
+            self.registry.heap(heap).is_some_and(|heap| heap.inside.lock().block_at(at.0).is_some())
+        };
+        // What was freed without its content is owed none.
+        let sleeps = |(heap, slot): (u32, &Slot)| match slot {
+            Slot::Asleep { .. } => true,
+            _ => mapper.is_asleep_at(slot.at().0) && in_use(heap, slot.at()),
+        };
+        let any = slots_of(&mapper, &ground).any(sleeps);
         if any || !ground.arenas.is_empty() { Err(Error::Asleep { what: ground.title }) } else { Ok(ground) }
     }
 

@@ -213,6 +213,37 @@ fn a_listener_that_refuses_keeps_its_block_and_another_goes() {
     assert!(short.to_string().contains("it is being sent"), "{short}");
 }
 
+/// Keeps every block in place, and frees another one instead.
+struct Trader {
+    pool: Pool,
+    spare: Mutex<Option<Address>>,
+}
+
+impl Listener for Trader {
+    fn before_leave(&self, _: &[Segment]) -> Result<(), String> {
+        let freed = self.spare.lock().unwrap().take().map(|spare| self.pool.free(spare));
+        Err(format!("not this one; the other: {freed:?}"))
+    }
+
+    fn after_return(&self, _: &[Segment]) {}
+}
+
+#[test]
+fn what_somebody_frees_while_nothing_can_be_put_out_is_not_overlooked() {
+    let (rig, stream, arena) = evicting(Shape::exact(CHUNK, 16));
+    let spare = rig.take(stream, 8 * CHUNK);
+    let blocks = filled(&rig, (stream, arena), 2, 4);
+    let trader = Trader { pool: rig.pool().clone(), spare: Mutex::new(Some(spare)) };
+    let id = rig.pool().listen(Arc::new(trader), Interest::Pool).unwrap();
+    rig.shadow.leave(spare);
+    rig.take(stream, 8 * CHUNK);
+    assert_eq!(evictions(&rig), 0);
+    let short = rig.shortage(stream, CHUNK);
+    assert!(short.to_string().contains("not this one; the other: None"), "{short}");
+    rig.pool().unlisten(id);
+    verify(&rig, stream, &blocks, 4);
+}
+
 #[test]
 fn f21f_relief_is_asked_once_nothing_is_left_to_put_out() {
     within(SOON, || {

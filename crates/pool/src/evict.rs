@@ -5,6 +5,7 @@ use crate::arena::{ArenaId, Wakefulness};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::heap::Heap;
+use crate::holdings::Holdings;
 use crate::lease::Lease;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Backup;
@@ -106,7 +107,8 @@ impl Engine {
         outcome
     }
 
-    /// Evicts what is missing, at least one block as long as any is left. False: nothing was.
+    /// Evicts what is missing, at least one block as long as any is left. False: nothing was, and nobody else has freed
+    /// anything, or done with it, since memory was found short.
     fn make_room(&self, shortage: &mut Shortage) -> bool {
         if shortage.is_hopeless() {
             return false;
@@ -129,7 +131,18 @@ impl Engine {
                 break;
             }
         }
-        out_bytes > 0
+        out_bytes > 0 || self.holds_other(&shortage.devices)
+    }
+
+    /// Whether what the pool holds is not what was counted any more.
+    fn holds_other(&self, counted: &[Holdings]) -> bool {
+        let mapper = self.mapper.lock();
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        counted.iter().any(|before| {
+            // What others than the pool hold changes at any time.
+            let now = mapper.holdings(before.device, &heaps);
+            now.is_some_and(|now| Holdings { device_free_bytes: before.device_free_bytes, ..now } != *before)
+        })
     }
 
     /// Puts a block out. Done, too, where another thread was faster.

@@ -184,7 +184,7 @@ fn refused_requests_are_shown_and_make_the_status_1() {
 fn people_get_the_figures_in_the_terminal_too() {
     let (said, page) = report("said.html", &[&sample("gnn_varsize.pickle.gz")], &[]);
     assert_eq!(said.status, 0, "{said:?}");
-    for text in ["gnn_varsize.pickle.gz", "41.50 GiB", "72.50 GiB (1.7470)", "42.6 %", word(&page)] {
+    for text in ["gnn_varsize.pickle.gz", "41.50 GiB", "72.50 GiB (1.7470)", "42.7 %", word(&page)] {
         assert!(said.stdout.contains(text), "{text} is not in {}", said.stdout);
     }
 }

@@ -10,7 +10,7 @@ use crate::miss::plan::{Plan, Step};
 use std::collections::BTreeMap;
 
 /// So many handles must be worth it.
-const HANDLES_MIN: usize = 64;
+const HANDLES_MIN: usize = 32;
 /// A handle is small if a new one would be at least so many times as large.
 const SMALL_PART: u64 = 2;
 

@@ -107,8 +107,8 @@ impl Engine {
         outcome
     }
 
-    /// Evicts what is missing, at least one block as long as any is left. False: nothing was, and nobody else has freed
-    /// anything, or done with it, since memory was found short.
+    /// Evicts what is missing, at least one block as long as any is left. False: nothing was, and what the pool holds
+    /// is still what was counted when memory was found short.
     fn make_room(&self, shortage: &mut Shortage) -> bool {
         if shortage.is_hopeless() {
             return false;
@@ -136,13 +136,10 @@ impl Engine {
 
     /// Whether what the pool holds is not what was counted any more.
     fn holds_other(&self, counted: &[Holdings]) -> bool {
-        let mapper = self.mapper.lock();
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        counted.iter().any(|before| {
-            // What others than the pool hold changes at any time.
-            let now = mapper.holdings(before.device, &heaps);
-            now.is_some_and(|now| Holdings { device_free_bytes: before.device_free_bytes, ..now } != *before)
-        })
+        let now = self.holdings(&self.mapper.lock(), counted.iter().map(|before| before.device));
+        // What others than the pool hold changes at any time.
+        let own = |holdings: &Holdings| Holdings { device_free_bytes: None, ..*holdings };
+        !now.iter().map(own).eq(counted.iter().map(own))
     }
 
     /// Puts a block out. Done, too, where another thread was faster.

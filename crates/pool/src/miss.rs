@@ -185,12 +185,10 @@ impl Engine {
     /// Why the request cannot be served, and what holds the rest.
     fn shortage(&self, mapper: &Mapper, job: &Job<'_>, missing_bytes: u64, tried: Tried) -> Error {
         tracing::debug!(missing_bytes, "nothing was enough");
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
-        let devices = job.devices(mapper);
         Error::OutOfMemory(Box::new(Shortage {
             asked_bytes: job.bytes(),
             missing_bytes,
-            devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
+            devices: self.holdings(mapper, job.devices(mapper)),
             refusal: tried.refusal,
             eviction: None,
             waits: tried.waits,

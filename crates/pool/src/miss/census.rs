@@ -1,5 +1,6 @@
 //! Counts what holds a device's memory, for reports and for who must know whether it is short. It changes nothing.
 
+use crate::engine::Engine;
 use crate::heap::Heap;
 use crate::heap::extents::Extent;
 use crate::heap::inside::Inside;
@@ -9,6 +10,14 @@ use crate::mapper::chain::Chain;
 use crate::mapper::slot::Slot;
 use crate::miss::candidate::{Wanted, candidates};
 use stitchpool_driver::{Address, DeviceId};
+
+impl Engine {
+    /// What holds the memory of each of these devices that the pool knows.
+    pub(crate) fn holdings(&self, mapper: &Mapper, devices: impl IntoIterator<Item = DeviceId>) -> Vec<Holdings> {
+        let heaps: Vec<&Heap> = self.registry.heaps().collect();
+        devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect()
+    }
+}
 
 impl Mapper {
     /// What holds a device's memory.

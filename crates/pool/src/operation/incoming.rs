@@ -4,7 +4,6 @@
 use crate::devices::distinct;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::heap::Heap;
 use crate::mapper::Mapper;
 use crate::mapper::backup::Content;
 use crate::mapper::slot::Slot;
@@ -125,11 +124,10 @@ impl Engine {
         let asked_bytes: u64 = sleepers.iter().map(|sleeper| sleeper.bytes).sum();
         let made_bytes: u64 = supply.made_bytes.values().sum();
         let devices = distinct(sleepers.iter().map(|sleeper| sleeper.device));
-        let heaps: Vec<&Heap> = self.registry.heaps().collect();
         Error::OutOfMemory(Box::new(Shortage {
             asked_bytes,
             missing_bytes: asked_bytes.saturating_sub(made_bytes),
-            devices: devices.into_iter().filter_map(|device| mapper.holdings(device, &heaps)).collect(),
+            devices: self.holdings(mapper, devices),
             refusal,
             eviction: None,
             waits: Vec::new(),

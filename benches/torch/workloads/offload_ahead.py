@@ -2,12 +2,7 @@
 the GPU as the CPU is: what was recorded on a stream is freed when the GPU gets there."""
 
 import torch
-from llama import adam, billion, heavy_tailed, words
-
-WORTHWHILE_BYTES = 8 << 20
-# The host's pinned memory, which no allocator here has a part in, comes in powers of two and takes a second to get:
-# these lengths, drawn first, need all that later ones do.
-FIRST_LENGTHS = (1024, 640, 320)
+from offloading import is_worthwhile, offloaded
 
 
 class Offload:
@@ -15,7 +10,7 @@ class Offload:
         self.stream = torch.cuda.Stream()
 
     def pack(self, tensor):
-        if tensor.untyped_storage().nbytes() < WORTHWHILE_BYTES or isinstance(tensor, torch.nn.Parameter):
+        if not is_worthwhile(tensor):
             return tensor
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
@@ -37,21 +32,5 @@ class Offload:
 
 
 def prepare():
-    model = billion(recompute=True)
-    optimizer = adam(model)
-    dice = torch.Generator().manual_seed(5)
     offload = Offload()
-    first_lengths = iter(FIRST_LENGTHS)
-
-    def draw():
-        return (words(dice, 24, next(first_lengths, None) or heavy_tailed(dice, 256, 1024)),)
-
-    def step(tokens):
-        with torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack):
-            loss = model.loss(tokens)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return draw, step
+    return offloaded(lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack))

@@ -4,16 +4,13 @@ libraries do it: few are under way at a time, and none is let go before the othe
 from collections import deque
 
 import torch
-from llama import WORDS, adam, billion, heavy_tailed, words
+from llama import WORDS
+from offloading import is_worthwhile, offloaded
 
-WORTHWHILE_BYTES = 8 << 20
 # So many wait for their copy to the host before the GPU waits for the first of them.
 LEAVING_MAX = 3
 # A step of the backward pass needs no more than so many; so many more may be on their way back.
 OF_ONE_STEP, EARLY = 3, 2
-# The host's pinned memory, which no allocator here has a part in, comes in powers of two and takes a second to get:
-# these lengths, drawn first, need all that later ones do.
-FIRST_LENGTHS = (1024, 640, 320)
 
 
 class Offload:
@@ -26,9 +23,7 @@ class Offload:
 
     def pack(self, tensor):
         # Words are chosen at the end of the forward pass: those tensors are needed again at once.
-        if tensor.untyped_storage().nbytes() < WORTHWHILE_BYTES or tensor.shape[-1] == WORDS:
-            return tensor
-        if isinstance(tensor, torch.nn.Parameter):
+        if not is_worthwhile(tensor) or tensor.shape[-1] == WORDS:
             return tensor
         current = torch.cuda.current_stream()
         self.stream.wait_stream(current)
@@ -67,22 +62,5 @@ class Offload:
 
 
 def prepare():
-    model = billion(recompute=True)
-    optimizer = adam(model)
-    dice = torch.Generator().manual_seed(5)
     offload = Offload()
-    first_lengths = iter(FIRST_LENGTHS)
-
-    def draw():
-        return (words(dice, 24, next(first_lengths, None) or heavy_tailed(dice, 256, 1024)),)
-
-    def step(tokens):
-        with torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack):
-            loss = model.loss(tokens)
-        loss.backward()
-        offload.end_step()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return draw, step
+    return offloaded(lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack), offload.end_step)

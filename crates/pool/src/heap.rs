@@ -1,24 +1,33 @@
 //! A heap: the blocks and free bytes of one stream in one kind of place, under one lock. Its lock is the only
 //! one a hit takes, and no driver call is made under it.
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod eights;
 pub(crate) mod extent;
 pub(crate) mod extents;
 pub(crate) mod free_log;
 pub(crate) mod group;
+#[allow(unsafe_code)]
+pub(crate) mod hit;
 pub(crate) mod holds;
 pub(crate) mod inside;
+pub(crate) mod lanes;
 #[allow(unsafe_code)]
 pub(crate) mod latch;
 pub(crate) mod later;
+pub(crate) mod leaf;
 pub(crate) mod live;
 pub(crate) mod pending;
 pub(crate) mod position;
+pub(crate) mod roll;
 pub(crate) mod row;
 #[allow(unsafe_code)]
 pub(crate) mod scan;
 pub(crate) mod stretch;
 pub(crate) mod taken;
 pub(crate) mod tenant;
+pub(crate) mod tree;
 
 use crate::clock::Clock;
 use crate::heap::inside::{Freed, Inside};

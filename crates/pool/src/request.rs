@@ -1,7 +1,7 @@
 //! What a caller asks for, and what it gets.
 
 use crate::arena::ArenaId;
-use crate::unit::{UNIT_BYTES, bytes_of, units_of};
+use crate::unit::{STRETCH_BYTES, UNIT_BYTES, bytes_of, units_of};
 use stitchpool_chunks::Placement;
 use stitchpool_driver::{Address, DeviceId};
 
@@ -115,8 +115,8 @@ pub(crate) fn units_asked(bytes: u64) -> Option<u32> {
     (bytes.wrapping_sub(1) < BLOCK_BYTES_MAX).then(|| units_of(bytes))
 }
 
-/// A request is at most so long: lengths are counted in 32 bits.
-pub(crate) const BLOCK_BYTES_MAX: u64 = bytes_of(u32::MAX);
+/// A request is at most so long: its chain lies in one stretch of addresses, and not in the last plot of it.
+pub(crate) const BLOCK_BYTES_MAX: u64 = STRETCH_BYTES - (4 << 30);
 
 /// A block: a byte range inside mapped granules. It is freed by its address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,144 +1,175 @@
-//! A group of leaves: the middle floor of a heap's tree of extents. It knows only its own extents.
+//! A group of leaves: the middle floor of a tree of extents. It knows only its own extents.
 
-use crate::heap::extent::Extent;
-use crate::heap::row::Row;
-use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::heap::lanes::{Fours, Lanes};
+use crate::heap::leaf::{Added, LEAF, Leaf, Piece};
+use crate::heap::row::{ROW, Row};
 
-/// A row of leaves: the extents of a stretch of addresses.
+/// A row of leaves: the extents of a stretch of places.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// For each leaf the start of its first extent, and a length that none of its extents exceeds.
-    pub(crate) row: Row<GROUP>,
-    /// In address order; none is empty but the only one.
-    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) row: Row,
+    /// In the order of their places; none is empty but the tree's only one.
+    leaves: Vec<Leaf>,
 }
 
-/// So many extents a leaf has at most, and so many leaves a group.
-pub(crate) const LEAF: usize = 64;
-pub(crate) const GROUP: usize = 64;
 /// A group gets memory for so many leaves at a time.
 const ROOM: usize = 4;
+/// A leaf of so few extents is joined with a neighbour if both have no more than twice as many.
+const THIN: usize = LEAF * 3 / 8;
 
-/// Extents in address order.
-pub(crate) type Leaf = Row<LEAF>;
-
-/// Where a search has found room, and in which extent, by leaf and place in it.
+/// Where a search has found room, and in which extent.
 pub(crate) struct Fit {
-    pub(crate) start: u64,
+    pub(crate) start: u32,
     pub(crate) leaf: usize,
-    pub(crate) at: usize,
-    /// When it is taken, no extent of the leaf is longer than this.
-    pub(crate) bound: u32,
+    pub(crate) slot: usize,
+    /// When it is taken from the extent's low end, this is how long the longest of the leaf is; of an only leaf it means
+    /// nothing.
+    pub(crate) longest: u32,
+}
+
+/// What was taken of an extent.
+pub(crate) enum Taken {
+    /// Its low end.
+    Part,
+    /// All of it: the leaf has one extent less.
+    All,
+    /// Nothing: what was found is not its low end.
+    Not,
 }
 
 impl Group {
-    /// One that holds one extent.
-    pub(crate) fn of(start: u64, units: u32) -> Self {
-        let mut group = Self { row: Row::EMPTY, leaves: vec![Row::EMPTY] };
-        group.leaves[0].insert(0, start, units);
-        group.row.insert(0, start, units);
-        group
+    /// One with one leaf, whose places begin at the fence.
+    pub(crate) fn of(fence: u32) -> Self {
+        let mut row = Row::EMPTY;
+        row.insert(0, fence, 0);
+        Self { row, leaves: vec![Leaf::EMPTY] }
     }
 
-    /// Finds the lowest extent that has `units` at a multiple of `alignment`. Bounds that promise too much are
-    /// lowered on the way.
+    pub(crate) const fn leaves(&self) -> &[Leaf] {
+        self.leaves.as_slice()
+    }
+
+    /// Finds the lowest extent that has `units` at a multiple of `alignment` units.
     #[inline(always)]
-    pub(crate) fn find_first(&mut self, units: u32, alignment: u64) -> Option<Fit> {
+    pub(crate) fn find_first(&self, lanes: impl Lanes, units: u32, alignment: u64) -> Option<Fit> {
         if let [extents] = self.leaves.as_slice() {
-            // Its bound need not be asked, nor kept.
-            let (at, start) = fit(extents, extents.at_least(units), units, alignment)?;
-            return Some(Fit { start, leaf: 0, at, bound: u32::MAX });
+            // How long its longest is need not be asked, nor kept.
+            let (slot, start) = fit(extents, lanes, units, alignment)?;
+            return Some(Fit { start, leaf: 0, slot, longest: 0 });
         }
-        let mut hopeful = self.row.at_least(units);
+        let mut hopeful = self.row.hopeful(lanes, units);
         while hopeful != 0 {
             let leaf = hopeful.trailing_zeros() as usize;
-            let extents = &self.leaves[leaf];
-            let long = extents.at_least_steady(units);
-            if let Some((at, start)) = fit(extents, long, units, alignment) {
-                // What is not in `long` is shorter than `units`.
-                let only = long & (long - 1) == 0 && start == extents.start(at);
-                let bound = if only { (extents.length(at) - units).max(units - 1) } else { u32::MAX };
-                return Some(Fit { start, leaf, at, bound });
-            }
-            if long == 0 {
-                self.row.set_length(leaf, units - 1);
+            let extents = self.leaves.get(leaf)?;
+            // Only where it must be aligned can this be in vain.
+            if let Some((slot, start)) = fit(extents, lanes, units, alignment) {
+                let longest = extents.largest_but(lanes, slot).max(extents.get(slot).units - units);
+                return Some(Fit { start, leaf, slot, longest });
             }
             hopeful &= hopeful - 1;
         }
         None
     }
 
-    /// Takes `units` off the low end of an extent, if they begin there and are not all of it.
+    /// The leaf that has this place.
     #[inline(always)]
-    pub(crate) fn shorten_low(&mut self, leaf: usize, at: usize, start: u64, units: u32) -> bool {
+    pub(crate) fn leaf_of(&self, lanes: impl Lanes, place: u32) -> usize {
+        if self.leaves.len() == 1 { 0 } else { self.row.leaf_of(lanes, place) }
+    }
+
+    /// Adds an extent to a leaf, joined with those it touches there.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, lanes: impl Lanes, leaf: usize, piece: Piece) -> Added {
+        // What an only leaf is used for repeats itself.
+        if let [only] = self.leaves.as_mut_slice() {
+            return only.add(lanes, piece);
+        }
+        let added = lanes.add(&mut self.leaves[leaf], piece);
+        if let Added::Joined(units) | Added::Fewer(units) = added {
+            self.row.raise_longest(leaf, units);
+        }
+        added
+    }
+
+    /// Takes units off the low end of an extent that was found.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, lanes: impl Lanes, fit: &Fit, units: u32) -> Taken {
+        let Some(extents) = self.leaves.get_mut(fit.leaf) else { return Taken::Not };
+        let whole = extents.get(fit.slot);
+        if whole.start != fit.start {
+            return Taken::Not;
+        }
+        self.row.set_longest(fit.leaf, fit.longest);
+        if whole.units != units {
+            extents.set(fit.slot, Piece { start: whole.start + units, units: whole.units - units });
+            return Taken::Part;
+        }
+        lanes.remove(extents, fit.slot);
+        Taken::All
+    }
+
+    /// Writes an extent of a leaf anew.
+    pub(crate) fn set(&mut self, leaf: usize, slot: usize, piece: Piece) {
+        self.leaves[leaf].set(slot, piece);
+        self.measure(leaf);
+    }
+
+    /// Takes an extent out of a leaf.
+    pub(crate) fn remove(&mut self, leaf: usize, slot: usize) {
+        Fours.remove(&mut self.leaves[leaf], slot);
+        self.measure(leaf);
+    }
+
+    /// Puts an extent that touches no other into a leaf. There is room.
+    pub(crate) fn insert(&mut self, leaf: usize, piece: Piece) {
         let extents = &mut self.leaves[leaf];
-        let length = extents.length(at);
-        if extents.start(at) != start || length == units {
-            return false;
-        }
-        extents.set(at, start + bytes_of(units), length - units);
-        if at == 0 {
-            self.row.set_start(leaf, start + bytes_of(units));
-        }
-        true
+        extents.insert(Fours, extents.rank(Fours, piece.start), piece);
+        self.measure(leaf);
     }
 
-    /// The leaf of the extents that start at or before `address`, and how many of its extents do.
+    /// Sees how long the longest extent of a leaf is now.
+    fn measure(&mut self, leaf: usize) {
+        self.row.set_longest(leaf, self.leaves[leaf].largest());
+    }
+
+    /// Takes a leaf out.
+    pub(crate) fn remove_leaf(&mut self, leaf: usize) {
+        self.leaves.remove(leaf);
+        self.row.remove(leaf);
+    }
+
+    /// Halves a full leaf.
+    pub(crate) fn split_leaf(&mut self, leaf: usize) {
+        let high = self.leaves[leaf].split();
+        self.measure(leaf);
+        self.row.insert(leaf + 1, high.get(0).start, high.largest());
+        if self.leaves.len() == self.leaves.capacity() {
+            self.leaves.reserve_exact(ROOM);
+        }
+        self.leaves.insert(leaf + 1, high);
+    }
+
+    /// Joins a leaf that has become thin with a neighbour, so that leaves stay three eighths full at least on average.
+    pub(crate) fn thicken(&mut self, leaf: usize) {
+        let count = |leaf: usize| self.leaves.get(leaf).map_or(LEAF, Leaf::count);
+        let fits = |low: &usize| count(*low) + count(low.wrapping_add(1)) <= 2 * THIN;
+        let Some(low) = [leaf, leaf.wrapping_sub(1)].into_iter().find(fits) else { return };
+        let high = self.leaves.remove(low + 1);
+        self.row.remove(low + 1);
+        self.leaves[low].append(&high);
+        self.measure(low);
+    }
+
+    /// Whether a leaf has so few extents that a neighbour may take them; an only leaf has none.
     #[inline(always)]
-    pub(crate) fn position_behind(&self, address: u64) -> (usize, usize) {
-        let leaf = if self.row.count() == 1 { 0 } else { self.row.rank(address).saturating_sub(1) };
-        (leaf, self.leaves[leaf].rank(address))
-    }
-
-    /// Lengthens the one extent before or at the place that free bytes touch, if there is one and no
-    /// other neighbour; `last`: the extents behind the group's are none's. Else nothing is done.
-    #[inline(always)]
-    pub(crate) fn widen(&mut self, leaf: usize, at: usize, free: Extent, last: bool) -> bool {
-        let behind_all = last && leaf + 1 == self.leaves.len();
-        let extents = &mut self.leaves[leaf];
-        let low = at.wrapping_sub(1);
-        let touches_low = at > 0 && extents.end(low) == free.start;
-        // Behind the leaf's extents stands an address that nothing ends at.
-        let touches_high = extents.start(at) == free.end();
-        if touches_low == touches_high || (at == extents.count() && !behind_all) {
-            return false;
-        }
-        // One way for either neighbour: which one it is cannot be guessed.
-        let grown = if touches_low { low } else { at };
-        let units = extents.length(grown) + free.units;
-        let start = extents.start(grown).min(free.start);
-        extents.set(grown, start, units);
-        if grown == 0 {
-            self.row.set_start(leaf, start);
-        }
-        self.row.raise_length(leaf, units);
-        true
-    }
-
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.row.check()?;
-        if self.leaves.is_empty() || self.row.count() != self.leaves.len() {
-            return Err(format!("{} leaves, {} in the row", self.leaves.len(), self.row.count()));
-        }
-        for (index, leaf) in self.leaves.iter().enumerate() {
-            leaf.check().map_err(|broken| format!("leaf {index}: {broken}"))?;
-            if leaf.count() == 0 && self.leaves.len() > 1 {
-                return Err(format!("leaf {index} is empty"));
-            }
-            if self.row.start(index) != leaf.start(0) || self.row.length(index) < leaf.largest() {
-                return Err(format!("the first of leaf {index} is stale, or its bound too low"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Bytes that its leaves take.
-    pub(crate) const fn leaf_bytes(&self) -> usize {
-        self.leaves.capacity() * size_of::<Leaf>()
+    pub(crate) fn is_thin(&self, leaf: usize) -> bool {
+        self.leaves.len() > 1 && self.leaves[leaf].has_at_most(THIN)
     }
 
     /// Adds the leaves of the group behind this one; there is room.
     pub(crate) fn append(&mut self, next: Self) {
+        let mut next = next;
+        [&mut *self, &mut next].into_iter().for_each(|group| group.measure(0));
         let Self { mut row, mut leaves } = next;
         row.move_from(0, &mut self.row);
         self.leaves.append(&mut leaves);
@@ -146,47 +177,61 @@ impl Group {
 
     /// Cuts off the upper half.
     pub(crate) fn split(&mut self) -> Self {
-        let mut high = Self { row: Row::EMPTY, leaves: self.leaves.split_off(GROUP / 2) };
-        self.row.move_from(GROUP / 2, &mut high.row);
+        let mut high = Self { row: Row::EMPTY, leaves: self.leaves.split_off(ROW / 2) };
+        self.row.move_from(ROW / 2, &mut high.row);
         high
     }
 
-    pub(crate) fn split_leaf(&mut self, leaf: usize) {
-        let mut high = Leaf::EMPTY;
-        self.leaves[leaf].move_from(LEAF / 2, &mut high);
-        self.row.set_length(leaf, self.leaves[leaf].largest());
-        self.row.insert(leaf + 1, high.start(0), high.largest());
-        if self.leaves.len() == self.leaves.capacity() {
-            self.leaves.reserve_exact(ROOM);
+    /// The length of its longest extent.
+    pub(crate) fn largest(&self) -> u32 {
+        match self.leaves.as_slice() {
+            [only] => only.largest(),
+            _ => self.row.largest(),
         }
-        self.leaves.insert(leaf + 1, high);
     }
 
-    /// Joins two thin neighbours, so that leaves stay three eighths full at least on average.
-    pub(crate) fn merge_with_next(&mut self, leaf: usize) {
-        let Some(next) = self.leaves.get(leaf + 1) else { return };
-        if self.leaves[leaf].count() + next.count() > LEAF * 3 / 4 {
-            return;
+    /// Bytes that its leaves take.
+    pub(crate) const fn leaf_bytes(&self) -> usize {
+        self.leaves.capacity() * size_of::<Leaf>()
+    }
+
+    /// Checks the invariants at the fields; `behind`: the fence of the next group.
+    pub(crate) fn check(&self, behind: u32) -> Result<(), String> {
+        self.row.check()?;
+        if self.leaves.is_empty() || self.row.count() != self.leaves.len() {
+            return Err(format!("{} leaves, {} in the row", self.leaves.len(), self.row.count()));
         }
-        let mut next = self.leaves.remove(leaf + 1);
-        self.row.set_length(leaf, self.row.length(leaf).max(self.row.length(leaf + 1)));
-        self.row.remove(leaf + 1);
-        next.move_from(0, &mut self.leaves[leaf]);
+        for (index, leaf) in self.leaves.iter().enumerate() {
+            leaf.check().map_err(|broken| format!("leaf {index}: {broken}"))?;
+            if leaf.is_empty() && self.leaves.len() > 1 {
+                return Err(format!("leaf {index} is empty"));
+            }
+            let fences = self.row.fence(index)..=self.row.fence_behind(index).unwrap_or(behind);
+            let astray = leaf.iter().find(|piece| !fences.contains(&piece.start) || !fences.contains(&piece.end()));
+            if let Some(piece) = astray {
+                return Err(format!("{piece:?} of leaf {index} is outside its fences {fences:?}"));
+            }
+            if self.leaves.len() > 1 && self.row.longest(index) != leaf.largest() {
+                return Err(format!("the longest of leaf {index} is not {}", self.row.longest(index)));
+            }
+        }
+        Ok(())
     }
 }
 
-/// The first of the extents named in `long`, all of which have `units`, that has them at a multiple of `alignment`, and
-/// where.
+/// The first extent that has `units` at a multiple of `alignment` units, and where it has them.
 #[inline(always)]
-fn fit(extents: &Leaf, long: u64, units: u32, alignment: u64) -> Option<(usize, u64)> {
-    let mut long = long;
+fn fit(extents: &Leaf, lanes: impl Lanes, units: u32, alignment: u64) -> Option<(usize, u32)> {
+    let mut long = extents.with(lanes, units);
     while long != 0 {
-        let at = long.trailing_zeros() as usize;
-        let (low, rest) = (extents.start(at), extents.length(at) - units);
-        // Every extent starts at a whole unit.
-        let start = if alignment == UNIT_BYTES { low } else { (low + (alignment - 1)) & !(alignment - 1) };
-        if start - low <= bytes_of(rest) {
-            return Some((at, start));
+        let slot = long.trailing_zeros() as usize;
+        let Piece { start, units: length } = extents.get(slot);
+        if alignment == 1 {
+            return Some((slot, start));
+        }
+        let aligned = u64::from(start).next_multiple_of(alignment);
+        if aligned - u64::from(start) <= u64::from(length - units) {
+            return Some((slot, aligned as u32));
         }
         long &= long - 1;
     }

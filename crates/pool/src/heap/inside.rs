@@ -2,9 +2,11 @@
 
 use crate::clock::Clock;
 use crate::heap::extent::Extent;
-use crate::heap::extents::{Extents, Found};
+use crate::heap::extents::Extents;
 use crate::heap::free_log::FreeLog;
+use crate::heap::hit::Hit;
 use crate::heap::holds::{self, Holds};
+use crate::heap::lanes::{Fours, Lanes};
 use crate::heap::live::{Block, LiveTable};
 use crate::heap::pending::Pending;
 use crate::heap::tenant::Tenant;
@@ -25,6 +27,8 @@ pub(crate) struct Inside {
     /// arena is not awake, or it is the home of a stream that is being captured: blocks may still be freed.
     serves: u64,
     promise: Promise,
+    /// How this processor makes hits.
+    pub(super) hit: Hit,
     /// How many blocks were freed and were free at once.
     frees: u64,
     /// How many were freed and had to wait.
@@ -48,23 +52,27 @@ pub(crate) struct Inside {
     pub(crate) misses: u64,
 }
 
-/// The block that was given last. Until something else is asked of the heap it is neither taken out of the free
-/// bytes nor entered among the live blocks, so that its free has nothing to put back, and the next request of
-/// its size has nothing to look for: what is the lowest place for it has not changed.
+/// The block that was given last. Its bytes are no free ones, but until something else is asked of the heap it is not
+/// entered among the live blocks, nor are its bytes put back when it is freed: so its free has nothing to do, and the
+/// next request of its size has nothing to look for, as what is the lowest place for it has not changed.
 #[derive(Debug)]
 struct Promise {
-    /// Its address; `NOWHERE` iff there is none.
-    given: u64,
-    /// Its length; means nothing iff there is none and there was none.
+    /// Where it is, or was last.
+    address: u64,
+    /// Its length.
     units: u32,
-    /// Its length if it was freed, and nothing else has happened since; else 0.
-    spare_units: u32,
-    /// Where it was found.
-    found: Found,
+    state: State,
 }
 
-/// No block's address.
-const NOWHERE: u64 = u64::MAX;
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// There is none: all is done.
+    Settled,
+    /// It is live, and to be entered.
+    Given,
+    /// It is freed, and to be put back.
+    Spare,
+}
 
 /// What a free has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,33 +95,40 @@ impl Inside {
     /// Gives a block from the free bytes, if some extent has them: its address.
     #[inline(always)]
     pub(crate) fn give(&mut self, units: u32) -> Option<u64> {
-        if self.promise.spare_units != units && !self.find(units) {
+        let is_spare = self.promise.state == State::Spare && self.promise.units == units;
+        if !is_spare && !self.find(units) {
             return None;
         }
-        self.promise.spare_units = 0;
-        self.promise.given = self.promise.found.start;
-        Some(self.promise.given)
+        self.promise.state = State::Given;
+        Some(self.promise.address)
     }
 
-    /// Finds the lowest place for a block, and so what can be promised next.
-    #[inline(never)]
-    fn find(&mut self, units: u32) -> bool {
-        self.settle();
-        let Some(found) = self.extents.find_first(units, UNIT_BYTES) else { return false };
-        (self.promise.found, self.promise.units) = (found, units);
+    /// Finds the lowest place for a block and takes it: what can be promised next.
+    #[inline(always)]
+    pub(super) fn find_with(&mut self, lanes: impl Lanes, units: u32) -> bool {
+        self.settle_with(lanes);
+        let Some(found) = self.extents.find_first(lanes, units, UNIT_BYTES) else { return false };
+        (self.promise.address, self.promise.units) = (found.start, units);
         self.live.foresee(found.start);
+        // Last, so that nobody waits for what is stored here.
+        self.extents.take(lanes, found, units);
         true
     }
 
     /// Does what was promised. Only [`Inside::give`] and [`Inside::free_own`] may find it undone.
-    #[inline(always)]
     pub(crate) fn settle(&mut self) {
-        let Promise { given, units, found, .. } = self.promise;
-        self.promise.spare_units = 0;
-        if given != NOWHERE {
-            self.promise.given = NOWHERE;
-            self.extents.take(found, units);
-            self.live.insert(Block { address: given, units });
+        self.settle_with(Fours);
+    }
+
+    /// The same on a hit.
+    #[inline(always)]
+    fn settle_with(&mut self, lanes: impl Lanes) {
+        let Promise { address, units, state } = self.promise;
+        self.promise.state = State::Settled;
+        match state {
+            State::Settled => {}
+            State::Given => self.live.insert(Block { address, units }),
+            State::Spare => self.extents.insert_with(lanes, address, units),
         }
     }
 
@@ -135,25 +150,26 @@ impl Inside {
     pub(crate) fn free_own(&mut self, address: u64) -> Freed {
         let Some(tenant) = &self.tenant else { return Freed::Unknown };
         let epoch = tenant.clock.stamp();
-        if self.promise.given != address {
+        if self.promise.address != address || self.promise.state != State::Given {
             return self.free_entered(address, epoch);
         }
+        self.promise.state = State::Spare;
         let units = self.promise.units;
-        (self.promise.given, self.promise.spare_units) = (NOWHERE, units);
         self.log.push(address, units, epoch);
         self.note_free(units)
     }
 
     /// Frees a block that is no promise.
-    #[inline(never)]
-    fn free_entered(&mut self, address: u64, epoch: u64) -> Freed {
+    #[inline(always)]
+    pub(super) fn free_with(&mut self, lanes: impl Lanes, address: u64, epoch: u64) -> Freed {
         self.live.foresee(address);
-        self.settle();
+        self.settle_with(lanes);
         if !self.uses.is_empty() {
             return self.free(address, None);
         }
         let Some(units) = self.live.remove(address) else { return Freed::Unknown };
-        self.free_now(address, units, epoch);
+        self.extents.insert_with(lanes, address, units);
+        self.log.push(address, units, epoch);
         self.note_free(units)
     }
 
@@ -310,7 +326,8 @@ impl Default for Inside {
     fn default() -> Self {
         Self {
             serves: NOBODY,
-            promise: Promise { given: NOWHERE, units: 0, spare_units: 0, found: Found::default() },
+            promise: Promise { address: 0, units: 0, state: State::Settled },
+            hit: Hit::default(),
             frees: 0,
             late_frees: 0,
             retired: false,

@@ -1,7 +1,7 @@
 //! The live blocks of a heap: how long each is, by its address. It knows nothing of free bytes.
 
 use crate::heap::stretch::Stretch;
-use crate::unit::{UNIT_BYTES, bytes_of};
+use crate::unit::{Place, bytes_of};
 
 /// A live block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ impl LiveTable {
     /// The block at `address` will soon be added or taken out. Where it stands is fetched meanwhile.
     #[inline(always)]
     pub(crate) fn foresee(&self, address: u64) {
-        let (high, low) = halves(address);
+        let Place { stretch: high, unit: low } = Place::of(address);
         if high == self.high {
             self.first.foresee(low);
         }
@@ -35,7 +35,7 @@ impl LiveTable {
     /// Adds a block whose address is not in the table.
     #[inline(always)]
     pub(crate) fn insert(&mut self, block: Block) {
-        let (high, low) = halves(block.address);
+        let Place { stretch: high, unit: low } = Place::of(block.address);
         if high != self.high || !self.first.has_room() {
             return self.insert_otherwise(high, low, block.units);
         }
@@ -61,7 +61,7 @@ impl LiveTable {
     /// Takes a block out; gives its length in units.
     #[inline(always)]
     pub(crate) fn remove(&mut self, address: u64) -> Option<u32> {
-        let (high, low) = halves(address);
+        let Place { stretch: high, unit: low } = Place::of(address);
         if high == self.high { self.first.remove(low) } else { self.remove_otherwise(high, low) }
     }
 
@@ -80,14 +80,14 @@ impl LiveTable {
 
     /// The length in units of the block that starts at `address`.
     pub(crate) fn units_at(&self, address: u64) -> Option<u32> {
-        let (high, low) = halves(address);
+        let Place { stretch: high, unit: low } = Place::of(address);
         let (_, stretch) = self.stretches().find(|(number, _)| *number == high)?;
         stretch.units_at(low)
     }
 
     /// Whether a block starts at `address`.
     pub(crate) fn has(&self, address: u64) -> bool {
-        let (high, low) = halves(address);
+        let Place { stretch: high, unit: low } = Place::of(address);
         self.stretches().any(|(number, stretch)| number == high && stretch.has(low))
     }
 
@@ -100,7 +100,9 @@ impl LiveTable {
     /// All live blocks, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block> + '_ {
         self.stretches().flat_map(|(high, stretch)| {
-            stretch.iter().map(move |(low, units)| Block { address: whole(high, low), units })
+            stretch
+                .iter()
+                .map(move |(low, units)| Block { address: Place { stretch: high, unit: low }.address(), units })
         })
     }
 
@@ -113,20 +115,6 @@ impl LiveTable {
     pub(crate) fn own_bytes(&self) -> u64 {
         self.stretches().map(|(_, stretch)| stretch.own_bytes()).sum()
     }
-}
-
-const UNIT_BITS: u32 = UNIT_BYTES.trailing_zeros();
-
-/// The stretch that an address lies in, and its unit's number there. What an address inside a unit has
-/// below the unit counts to the stretch, so that it is in none.
-#[inline(always)]
-const fn halves(address: u64) -> (u32, u32) {
-    let turned = address.rotate_right(UNIT_BITS);
-    ((turned >> 32) as u32, turned as u32)
-}
-
-const fn whole(high: u32, low: u32) -> u64 {
-    ((high as u64) << 32 | low as u64).rotate_left(UNIT_BITS)
 }
 
 #[cfg(test)]

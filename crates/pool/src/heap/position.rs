@@ -1,17 +1,17 @@
 //! Where an extent stands in the tree of a heap's free bytes.
 
-/// Where an extent stands: group, leaf, and place in it. One number, so that it is handed on in a register: parts
+/// Where an extent stands: group, leaf, and slot in it. One number, so that it is handed on in a register: parts
 /// that are written apart and read together would be waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Position(u64);
 
 impl Position {
-    /// So many bits has the place in a leaf, and so many the leaf in a group.
+    /// So many bits has the slot in a leaf, and so many the leaf in a group.
     const BITS: u32 = 8;
 
     #[inline(always)]
-    pub(crate) const fn new(group: usize, leaf: usize, at: usize) -> Self {
-        Self(((group as u64) << Self::BITS | leaf as u64) << Self::BITS | at as u64)
+    pub(crate) const fn new(group: usize, leaf: usize, slot: usize) -> Self {
+        Self(((group as u64) << Self::BITS | leaf as u64) << Self::BITS | slot as u64)
     }
 
     #[inline(always)]
@@ -25,18 +25,7 @@ impl Position {
     }
 
     #[inline(always)]
-    pub(crate) const fn at(self) -> usize {
+    pub(crate) const fn slot(self) -> usize {
         self.0 as usize % (1 << Self::BITS)
-    }
-
-    /// The place before; it is not the first of its leaf.
-    #[inline(always)]
-    pub(crate) const fn before(self) -> Self {
-        Self(self.0 - 1)
-    }
-
-    #[inline(always)]
-    pub(crate) const fn behind(self) -> Self {
-        Self(self.0 + 1)
     }
 }

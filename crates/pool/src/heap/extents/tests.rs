@@ -1,9 +1,33 @@
 //! The tree of extents beside plain ordered maps.
 
 use super::*;
-use crate::unit::UNIT_BYTES;
+#[cfg(target_arch = "x86_64")]
+use crate::heap::eights::Eights;
+use crate::unit::STRETCH_BYTES;
+use crate::unit::bytes_of;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+/// As a hit does, `wide`: with all that this processor can.
+fn take(extents: &mut Extents, wide: bool, units: u32, alignment: u64) -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(eights) = Eights::find().filter(|_| wide) {
+        let found = extents.find_first(eights, units, alignment)?;
+        extents.take(eights, found, units);
+        return Some(found.start);
+    }
+    let _ = wide;
+    extents.take_first(units, alignment)
+}
+
+fn insert(extents: &mut Extents, wide: bool, start: u64, units: u32) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(eights) = Eights::find().filter(|_| wide) {
+        return extents.insert_with(eights, start, units);
+    }
+    let _ = wide;
+    extents.insert(start, units);
+}
 
 /// Free units as a plain ordered map, one entry a unit.
 #[derive(Default)]
@@ -42,14 +66,14 @@ impl Shadow {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn extents_agree_with_a_map_of_units(ops in prop::collection::vec((0_u8..5, 1_u32..40, 0_u32..4), 1..600)) {
+    fn extents_agree_with_a_map_of_units(wide: bool, ops in prop::collection::vec((0_u8..5, 1_u32..40, 0_u32..4), 1..600)) {
         let (mut extents, mut shadow) = (Extents::default(), Shadow::default());
         let mut taken: Vec<(u64, u32)> = (0..200).map(|i| (i * 50 * UNIT_BYTES, 40)).collect();
         for (op, units, power) in ops {
             let alignment = UNIT_BYTES << power;
             if op < 2 {
                 let expected = shadow.first(units, alignment);
-                prop_assert_eq!(extents.take_first(units, alignment), expected);
+                prop_assert_eq!(take(&mut extents, wide, units, alignment), expected);
                 if let Some(start) = expected {
                     shadow.set(start, units, false);
                     taken.push((start, units));
@@ -57,7 +81,7 @@ proptest! {
             } else if op < 4 {
                 if !taken.is_empty() {
                     let (start, units) = taken.swap_remove(units as usize * 7 % taken.len());
-                    extents.insert(start, units);
+                    insert(&mut extents, wide, start, units);
                     shadow.set(start, units, true);
                 }
             } else if let Some(run) = shadow.runs().get(units as usize) {
@@ -101,23 +125,23 @@ impl Runs {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn thousands_of_extents_agree_with_an_ordered_map(ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
+    fn thousands_of_extents_agree_with_an_ordered_map(wide: bool, ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
         let (mut extents, mut runs) = (Extents::default(), Runs::default());
-        // Islands of 8 units that never touch, so that the tree gets several groups.
-        let island = |at: u16| u64::from(at % 4000) * 10 * UNIT_BYTES;
+        // Islands of 8 units that never touch, a tenth of them in another stretch: the other tree gets several groups.
+        let island = |at: u16| u64::from(at % 4000) * 10 * UNIT_BYTES + u64::from(at / 3600) * STRETCH_BYTES;
         let mut live: Vec<(u64, u32)> = (0..4000).map(|at| (island(at), 8)).collect();
         for (step, (free, pick)) in ops.into_iter().enumerate() {
             // First most are freed, in no order, and then most taken again.
             if !live.is_empty() && (step < 1000 || free) {
                 for _ in 0..3.min(live.len()) {
                     let (start, units) = live.swap_remove(usize::from(pick) * 31 % live.len());
-                    extents.insert(start, units);
+                    insert(&mut extents, wide, start, units);
                     runs.insert(start, units);
                 }
             } else {
                 let units = u32::from(pick % 8) + 1;
                 let expected = runs.take_first(units);
-                prop_assert_eq!(extents.take_first(units, UNIT_BYTES), expected);
+                prop_assert_eq!(take(&mut extents, wide, units, UNIT_BYTES), expected);
                 live.extend(expected.map(|start| (start, units)));
             }
             if step % 100 == 0 {
@@ -143,19 +167,36 @@ fn many_holes_are_found_through_the_bounds() {
 }
 
 #[test]
-fn whoever_takes_from_the_only_long_extent_of_a_leaf_lowers_its_bound() {
+fn extents_of_two_leaves_are_joined_over_their_fence() {
+    let mut extents = Extents::default();
+    // Of every other unit, until there are two leaves.
+    let place = |n: u64| (1 + 2 * n) * UNIT_BYTES;
+    let many = 2 * crate::heap::leaf::LEAF as u64;
+    (0..many).for_each(|n| extents.insert(place(n), 1));
+    let leaves = |extents: &Extents| extents.own_bytes();
+    let full_bytes = leaves(&extents);
+    // The gaps are filled from the top: each joins two, some of them of two leaves.
+    for n in (1..many).rev() {
+        extents.insert(place(n) - UNIT_BYTES, 1);
+        assert_eq!(extents.check(), Ok(()), "gap {n}");
+    }
+    let all = 2 * many as u32 - 1;
+    assert_eq!(extents.iter().collect::<Vec<_>>(), [Extent { start: place(0), units: all }]);
+    assert!(leaves(&extents) <= full_bytes);
+    assert_eq!(extents.take_first(all, UNIT_BYTES), Some(place(0)));
+    assert_eq!(extents.free_units(), 0);
+}
+
+#[test]
+fn a_search_knows_how_long_the_longest_of_each_leaf_is() {
     let mut extents = Extents::default();
     // Two leaves of short extents, and a long one among those of the first.
-    for n in 0..2 * LEAF as u64 {
+    for n in 0..2 * crate::heap::leaf::LEAF as u64 {
         extents.insert(n * 64 * UNIT_BYTES, if n == 3 { 20 } else { 1 + n as u32 % 4 });
     }
-    let bound = |extents: &Extents| extents.groups[0].row.length(0);
-    assert_eq!((extents.groups[0].row.count() > 1, bound(&extents)), (true, 20));
     assert_eq!(extents.take_first(12, UNIT_BYTES), Some(3 * 64 * UNIT_BYTES));
-    assert_eq!(bound(&extents), 11, "the rest is 8 long, and none of the others had 12");
+    assert_eq!(extents.check(), Ok(()), "what is left is the longest");
+    assert_eq!(extents.take_first(9, UNIT_BYTES), None);
     assert_eq!(extents.take_first(3, UNIT_BYTES), Some(2 * 64 * UNIT_BYTES));
-    assert_eq!(bound(&extents), 11, "there were several that had 3");
-    assert_eq!(extents.take_first(10, UNIT_BYTES), None);
-    assert_eq!(bound(&extents), 9, "a search in vain has seen that none has 10");
     assert_eq!(extents.check(), Ok(()));
 }

@@ -6,8 +6,8 @@ use crate::heap::scan::{LANES, Number};
 use std::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_max_epi32, _mm_shuffle_epi32, _mm256_add_epi32, _mm256_andnot_si256,
     _mm256_blendv_epi8, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32,
-    _mm256_extracti128_si256, _mm256_load_si256, _mm256_maskload_epi32, _mm256_max_epi32, _mm256_movemask_ps,
-    _mm256_or_si256, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_store_si256,
+    _mm256_extracti128_si256, _mm256_load_si256, _mm256_loadu_si256, _mm256_max_epi32, _mm256_movemask_ps,
+    _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_store_si256,
 };
 
 /// Whoever has one runs on a processor with AVX2 and BMI.
@@ -129,20 +129,30 @@ fn shift_both(leaf: &mut Leaf, from: usize, up: isize) {
     shift(&mut leaf.lengths, from, up);
 }
 
-/// Moves the numbers that come to stand in slot `from` and behind it by `up` slots. The last slot stays empty.
+/// Moves the numbers that come to stand in slot `from` and behind it by `up` slots, one at most. The last slot stays
+/// empty.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn shift(numbers: &mut [Number; LANES], from: usize, up: isize) {
     let below = _mm256_set1_epi32(from as i32 - 1);
+    // What is before the first number and behind the last is not loaded: there the lanes move, not the place.
+    let (rise, fall) = (up.max(0), (-up).max(0));
     let mut moved = [_mm256_set1_epi32(0); EIGHTS];
     for (eight, moved) in moved.iter_mut().enumerate() {
+        let (place, lanes) = match eight {
+            0 => (fall, -rise),
+            _ if eight == EIGHTS - 1 => (-rise, fall),
+            _ => (-up, 0),
+        };
+        let source = numbers.as_ptr().cast::<i32>().wrapping_add(eight * EIGHT).wrapping_offset(place);
+        // SAFETY: all of it is within the numbers.
+        let mut other = unsafe { _mm256_loadu_si256(source.cast()) };
+        if eight == 0 || eight == EIGHTS - 1 {
+            other = _mm256_permutevar8x32_epi32(other, _mm256_add_epi32(slots(0), _mm256_set1_epi32(lanes as i32)));
+        }
         let slots = slots(eight);
         let last = _mm256_cmpeq_epi32(slots, _mm256_set1_epi32(LEAF as i32));
         let mask = _mm256_andnot_si256(last, _mm256_cmpgt_epi32(slots, below));
-        let source = numbers.as_ptr().cast::<i32>().wrapping_add(eight * EIGHT).wrapping_offset(-up);
-        // SAFETY: nothing is loaded of what is one before the first number or one behind the last: where numbers move
-        // up `from` is not 0, and to the last slot none moves.
-        let other = unsafe { _mm256_maskload_epi32(source, mask) };
         *moved = _mm256_blendv_epi8(load(numbers, eight), other, mask);
     }
     for (eight, moved) in moved.into_iter().enumerate() {

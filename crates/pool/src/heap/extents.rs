@@ -66,19 +66,18 @@ impl Extents {
         self.free_units += u64::from(units);
         let Place { stretch, unit } = Place::of(start);
         let piece = Piece { start: unit, units };
-        match self.trees.as_mut_slice() {
-            [(only, tree)] if *only == stretch => tree.insert(lanes, piece),
-            _ => self.plant(stretch).insert(lanes, piece),
+        match self.trees.iter_mut().find(|(number, _)| *number == stretch) {
+            Some((_, tree)) => tree.insert(lanes, piece),
+            None => self.plant(stretch).insert(Fours, piece),
         }
     }
 
-    /// The tree of a stretch.
-    #[inline(never)]
+    /// A new tree, for a stretch that has none; empty ones go.
+    #[cold]
     fn plant(&mut self, stretch: u32) -> &mut Tree {
+        self.trees.retain(|(_, tree)| !tree.is_empty());
         let at = self.trees.partition_point(|(number, _)| *number < stretch);
-        if self.trees.get(at).is_none_or(|(number, _)| *number != stretch) {
-            self.trees.insert(at, (stretch, Tree::new()));
-        }
+        self.trees.insert(at, (stretch, Tree::new()));
         &mut self.trees[at].1
     }
 
@@ -93,6 +92,10 @@ impl Extents {
         let removed = tree.is_some_and(|(_, tree)| tree.remove_range(Piece { start: unit, units }));
         if removed {
             self.free_units -= u64::from(units);
+            // An only one is likely to be used again.
+            if self.trees.len() > 1 {
+                self.trees.retain(|(_, tree)| !tree.is_empty());
+            }
         }
         removed
     }

@@ -15,7 +15,7 @@ pub(crate) struct Block {
 /// Live blocks by address.
 #[derive(Debug, Default)]
 pub(crate) struct LiveTable {
-    /// The number of the first stretch of 2^32 units that ever had a block. It means nothing before.
+    /// The number of the first stretch; it means nothing before there ever was a block.
     high: u32,
     first: Stretch,
     /// Further stretches, with their numbers, in no order. A heap has none, or a few.
@@ -45,17 +45,33 @@ impl LiveTable {
     #[cold]
     #[inline(never)]
     fn insert_otherwise(&mut self, high: u32, low: u32, units: u32) {
-        if self.first.own_bytes() == 0 {
-            self.high = high;
+        if high != self.high && self.first.count() == 0 {
+            self.bring_forward(high);
         }
-        let others = &mut self.others;
-        if high != self.high && others.iter().all(|(number, _)| *number != high) {
-            others.push((high, Stretch::default()));
-        }
-        let found = others.iter_mut().find(|(number, _)| *number == high);
-        let stretch = found.map_or(&mut self.first, |(_, stretch)| stretch);
+        let stretch = match high == self.high {
+            true => &mut self.first,
+            false => self.other(high),
+        };
         stretch.make_room();
         stretch.insert(low, units);
+    }
+
+    /// The first stretch is found without a search, and has no block: another takes its place.
+    fn bring_forward(&mut self, high: u32) {
+        self.high = high;
+        if let Some(at) = self.others.iter().position(|(number, _)| *number == high) {
+            (_, self.first) = self.others.swap_remove(at);
+        }
+    }
+
+    /// A stretch that is not the first. Those that have no block go when one is added.
+    fn other(&mut self, high: u32) -> &mut Stretch {
+        let at = self.others.iter().position(|(number, _)| *number == high).unwrap_or_else(|| {
+            self.others.retain(|(_, stretch)| stretch.count() > 0);
+            self.others.push((high, Stretch::default()));
+            self.others.len() - 1
+        });
+        &mut self.others[at].1
     }
 
     /// Takes a block out; gives its length in units.

@@ -141,6 +141,10 @@ impl Tree {
         (place < piece.end()).then(|| (Position::new(group, leaf, slot), piece))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups[0].leaves()[0].is_empty()
+    }
+
     /// All extents, lowest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Piece> + '_ {
         self.groups.iter().flat_map(Group::leaves).flat_map(Leaf::iter)

@@ -8,8 +8,6 @@ pub(crate) mod extent;
 pub(crate) mod extents;
 pub(crate) mod free_log;
 pub(crate) mod group;
-#[allow(unsafe_code)]
-pub(crate) mod hit;
 pub(crate) mod holds;
 pub(crate) mod inside;
 pub(crate) mod lanes;
@@ -28,6 +26,7 @@ pub(crate) mod stretch;
 pub(crate) mod taken;
 pub(crate) mod tenant;
 pub(crate) mod tree;
+pub(crate) mod width;
 
 use crate::clock::Clock;
 use crate::heap::inside::{Freed, Inside};

@@ -38,6 +38,7 @@ const UNSAFE: &[&str] = &[
     "crates/chunks/src/physical_handle.rs",
     "crates/chunks/src/reservation.rs",
     "crates/chunks/src/run.rs",
+    "crates/pool/src/heap/eights.rs",
     "crates/pool/src/heap/latch.rs",
     "crates/pool/src/heap/scan.rs",
     "python/src/block.rs",

@@ -1,7 +1,6 @@
 //! Scans and edits of eight lanes at a time, which guess nothing. Only where the processor has AVX2.
 
-use crate::heap::lanes::Lanes;
-use crate::heap::leaf::{Added, LEAF, Leaf, Piece};
+use crate::heap::lanes::{Lanes, Task};
 use crate::heap::scan::{LANES, Number};
 use std::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_max_epi32, _mm_shuffle_epi32, _mm256_add_epi32, _mm256_andnot_si256,
@@ -27,13 +26,34 @@ impl Eights {
             && is_x86_feature_detected!("lzcnt");
         has_all.then_some(Self(()))
     }
+
+    /// Does work that is compiled for such a processor.
+    #[inline(always)]
+    pub(crate) fn play<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: there are eights, so the processor has what they take.
+        unsafe { play(self, task) }
+    }
 }
 
 impl Lanes for Eights {
+    const EVEN: bool = true;
+
     #[inline(always)]
     fn at_least(self, numbers: &[Number; LANES], wanted: u32) -> u32 {
         // SAFETY: there is AVX2.
         unsafe { at_least(numbers, wanted) }
+    }
+
+    #[inline(always)]
+    fn has(self, numbers: &[Number; LANES], wanted: u32) -> bool {
+        // SAFETY: there is AVX2.
+        unsafe { has(numbers, wanted) }
+    }
+
+    #[inline(always)]
+    fn has_sum(self, numbers: &[Number; LANES], others: &[Number; LANES], wanted: u32) -> bool {
+        // SAFETY: there is AVX2.
+        unsafe { has_sum(numbers, others, wanted) }
     }
 
     #[inline(always)]
@@ -43,23 +63,15 @@ impl Lanes for Eights {
     }
 
     #[inline(always)]
-    fn insert(self, leaf: &mut Leaf, at: usize, piece: Piece) {
+    fn shift(self, numbers: &mut [Number; LANES], from: usize, up: isize) {
         // SAFETY: there is AVX2.
-        unsafe { shift_both(leaf, at + 1, 1) };
-        leaf.set(at, piece);
+        unsafe { shift(numbers, from, up) }
     }
+}
 
-    #[inline(always)]
-    fn remove(self, leaf: &mut Leaf, slot: usize) {
-        // SAFETY: there is AVX2.
-        unsafe { shift_both(leaf, slot, -1) };
-    }
-
-    #[inline(always)]
-    fn add(self, leaf: &mut Leaf, piece: Piece) -> Added {
-        // SAFETY: there is AVX2.
-        unsafe { add(leaf, piece) }
-    }
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+fn play<T: Task>(eights: Eights, task: T) -> T::Output {
+    task.run(eights)
 }
 
 #[target_feature(enable = "avx2")]
@@ -88,45 +100,28 @@ fn largest_but(numbers: &[Number; LANES], but: usize) -> u32 {
     Number::kept(_mm_cvtsi128_si32(half)).get()
 }
 
-/// One way for all that may be.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn add(leaf: &mut Leaf, piece: Piece) -> Added {
-    let start = _mm256_set1_epi32(Number::of(piece.start).bits());
-    let end = _mm256_set1_epi32(Number::of(piece.end()).bits());
-    // Both are turned in their top bit, so their sum is not.
-    let plain_start = _mm256_set1_epi32(piece.start.cast_signed());
-    let (mut above, mut ends, mut begins) = (0, _mm256_set1_epi32(0), _mm256_set1_epi32(0));
+fn has(numbers: &[Number; LANES], wanted: u32) -> bool {
+    let wanted = _mm256_set1_epi32(Number::of(wanted).bits());
+    let mut same = _mm256_set1_epi32(0);
     for eight in 0..EIGHTS {
-        let (starts, lengths) = (load(&leaf.starts, eight), load(&leaf.lengths, eight));
-        above |= bits(_mm256_cmpgt_epi32(starts, start)) << (eight * EIGHT);
-        ends = _mm256_or_si256(ends, _mm256_cmpeq_epi32(_mm256_add_epi32(starts, lengths), plain_start));
-        begins = _mm256_or_si256(begins, _mm256_cmpeq_epi32(starts, end));
+        same = _mm256_or_si256(same, _mm256_cmpeq_epi32(load(numbers, eight), wanted));
     }
-    let (low, high) = (u32::from(bits(ends) != 0), u32::from(bits(begins) != 0));
-    if low + high == 0 && leaf.is_full() {
-        return Added::Full;
-    }
-    // The last slot is empty, so some bit is set.
-    let at = above.trailing_zeros() as usize;
-    // A product instead of a choice, which would become a branch.
-    let low_units = leaf.lengths[at.wrapping_sub(1) % LANES].get() * low;
-    let high_units = leaf.lengths[at % LANES].get() * high;
-    let units = piece.units + low_units + high_units;
-    // What stands behind moves up by one, stays, or moves down by one.
-    let up = 1 - (low + high) as isize;
-    let from = at + (2 - low as usize - high as usize) / 2;
-    shift_both(leaf, from, up);
-    leaf.set(at - low as usize, Piece { start: piece.start - low_units, units });
-    if up < 0 { Added::Fewer(units) } else { Added::Joined(units) }
+    bits(same) != 0
 }
 
-/// Moves the extents that come to stand in slot `from` and behind it by `up` slots.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn shift_both(leaf: &mut Leaf, from: usize, up: isize) {
-    shift(&mut leaf.starts, from, up);
-    shift(&mut leaf.lengths, from, up);
+fn has_sum(numbers: &[Number; LANES], others: &[Number; LANES], wanted: u32) -> bool {
+    // Both are turned in their top bit, so their sum is not.
+    let wanted = _mm256_set1_epi32(wanted.cast_signed());
+    let mut same = _mm256_set1_epi32(0);
+    for eight in 0..EIGHTS {
+        let sum = _mm256_add_epi32(load(numbers, eight), load(others, eight));
+        same = _mm256_or_si256(same, _mm256_cmpeq_epi32(sum, wanted));
+    }
+    bits(same) != 0
 }
 
 /// Moves the numbers that come to stand in slot `from` and behind it by `up` slots, one at most. The last slot stays
@@ -151,7 +146,7 @@ fn shift(numbers: &mut [Number; LANES], from: usize, up: isize) {
             other = _mm256_permutevar8x32_epi32(other, _mm256_add_epi32(slots(0), _mm256_set1_epi32(lanes as i32)));
         }
         let slots = slots(eight);
-        let last = _mm256_cmpeq_epi32(slots, _mm256_set1_epi32(LEAF as i32));
+        let last = _mm256_cmpeq_epi32(slots, _mm256_set1_epi32(LANES as i32 - 1));
         let mask = _mm256_andnot_si256(last, _mm256_cmpgt_epi32(slots, below));
         *moved = _mm256_blendv_epi8(load(numbers, eight), other, mask);
     }

@@ -84,7 +84,8 @@ impl Group {
         if let [only] = self.leaves.as_mut_slice() {
             return only.add(lanes, piece);
         }
-        let added = lanes.add(&mut self.leaves[leaf], piece);
+        let extents = &mut self.leaves[leaf];
+        let added = if is_even(lanes) { extents.add_even(lanes, piece) } else { extents.add(lanes, piece) };
         if let Added::Joined(units) | Added::Fewer(units) = added {
             self.row.raise_longest(leaf, units);
         }
@@ -104,7 +105,7 @@ impl Group {
             extents.set(fit.slot, Piece { start: whole.start + units, units: whole.units - units });
             return Taken::Part;
         }
-        lanes.remove(extents, fit.slot);
+        extents.remove(lanes, fit.slot);
         Taken::All
     }
 
@@ -116,7 +117,7 @@ impl Group {
 
     /// Takes an extent out of a leaf.
     pub(crate) fn remove(&mut self, leaf: usize, slot: usize) {
-        Fours.remove(&mut self.leaves[leaf], slot);
+        self.leaves[leaf].remove(Fours, slot);
         self.measure(leaf);
     }
 
@@ -217,6 +218,11 @@ impl Group {
         }
         Ok(())
     }
+}
+
+/// Whether these lanes edit evenly.
+const fn is_even<L: Lanes>(_: L) -> bool {
+    L::EVEN
 }
 
 /// The first extent that has `units` at a multiple of `alignment` units, and where it has them.

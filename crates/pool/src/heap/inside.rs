@@ -4,12 +4,12 @@ use crate::clock::Clock;
 use crate::heap::extent::Extent;
 use crate::heap::extents::Extents;
 use crate::heap::free_log::FreeLog;
-use crate::heap::hit::Hit;
 use crate::heap::holds::{self, Holds};
-use crate::heap::lanes::{Fours, Lanes};
+use crate::heap::lanes::{Fours, Lanes, Task};
 use crate::heap::live::{Block, LiveTable};
 use crate::heap::pending::Pending;
 use crate::heap::tenant::Tenant;
+use crate::heap::width::Width;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(crate) struct Inside {
     /// arena is not awake, or it is the home of a stream that is being captured: blocks may still be freed.
     serves: u64,
     promise: Promise,
-    /// How this processor makes hits.
-    pub(super) hit: Hit,
+    /// How hits look at rows.
+    width: Width,
     /// How many blocks were freed and were free at once.
     frees: u64,
     /// How many were freed and had to wait.
@@ -104,8 +104,13 @@ impl Inside {
     }
 
     /// Finds the lowest place for a block and takes it: what can be promised next.
+    #[inline(never)]
+    fn find(&mut self, units: u32) -> bool {
+        self.width.play(Find { inside: self, units })
+    }
+
     #[inline(always)]
-    pub(super) fn find_with(&mut self, lanes: impl Lanes, units: u32) -> bool {
+    fn find_with(&mut self, lanes: impl Lanes, units: u32) -> bool {
         self.settle_with(lanes);
         let Some(found) = self.extents.find_first(lanes, units, UNIT_BYTES) else { return false };
         (self.promise.address, self.promise.units) = (found.start, units);
@@ -160,8 +165,13 @@ impl Inside {
     }
 
     /// Frees a block that is no promise.
+    #[inline(never)]
+    fn free_entered(&mut self, address: u64, epoch: u64) -> Freed {
+        self.width.play(Free { inside: self, address, epoch })
+    }
+
     #[inline(always)]
-    pub(super) fn free_with(&mut self, lanes: impl Lanes, address: u64, epoch: u64) -> Freed {
+    fn free_with(&mut self, lanes: impl Lanes, address: u64, epoch: u64) -> Freed {
         self.live.foresee(address);
         self.settle_with(lanes);
         if !self.uses.is_empty() {
@@ -322,12 +332,43 @@ impl Inside {
     }
 }
 
+/// [`Inside::find`], for all lanes.
+struct Find<'a> {
+    inside: &'a mut Inside,
+    units: u32,
+}
+
+impl Task for Find<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> bool {
+        self.inside.find_with(lanes, self.units)
+    }
+}
+
+/// [`Inside::free_entered`], for all lanes.
+struct Free<'a> {
+    inside: &'a mut Inside,
+    address: u64,
+    epoch: u64,
+}
+
+impl Task for Free<'_> {
+    type Output = Freed;
+
+    #[inline(always)]
+    fn run(self, lanes: impl Lanes) -> Freed {
+        self.inside.free_with(lanes, self.address, self.epoch)
+    }
+}
+
 impl Default for Inside {
     fn default() -> Self {
         Self {
             serves: NOBODY,
             promise: Promise { address: 0, units: 0, state: State::Settled },
-            hit: Hit::default(),
+            width: Width::default(),
             frees: 0,
             late_frees: 0,
             retired: false,

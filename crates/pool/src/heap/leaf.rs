@@ -12,9 +12,9 @@ pub(crate) const LEAF: usize = LANES - 1;
 #[repr(C, align(64))]
 pub(crate) struct Leaf {
     /// Of the extents; 0 iff the slot is empty.
-    pub(super) lengths: [Number; LANES],
+    lengths: [Number; LANES],
     /// Where they start, rising; the highest number, where nothing starts or ends, iff the slot is empty.
-    pub(super) starts: [Number; LANES],
+    starts: [Number; LANES],
 }
 
 /// An extent of a leaf: where it starts and how long it is, in units.
@@ -94,12 +94,34 @@ impl Leaf {
         Added::Joined(units)
     }
 
+    /// The same in one way for all that may be, which guesses nothing.
+    #[inline(always)]
+    pub(crate) fn add_even(&mut self, lanes: impl Lanes, piece: Piece) -> Added {
+        let at = self.rank(lanes, piece.start);
+        let low = u32::from(lanes.has_sum(&self.starts, &self.lengths, piece.start));
+        let high = u32::from(lanes.has(&self.starts, piece.end()));
+        if low + high == 0 && self.is_full() {
+            return Added::Full;
+        }
+        // Products instead of choices, which would become branches.
+        let low_units = self.get(at.wrapping_sub(1)).units * low;
+        let high_units = self.get(at).units * high;
+        let units = piece.units + low_units + high_units;
+        // What stands behind moves up by one, stays, or moves down by one.
+        let up = 1 - (low + high) as isize;
+        let from = at + usize::from(up == 1);
+        lanes.shift(&mut self.starts, from, up);
+        lanes.shift(&mut self.lengths, from, up);
+        self.set(at - low as usize, Piece { start: piece.start - low_units, units });
+        if up < 0 { Added::Fewer(units) } else { Added::Joined(units) }
+    }
+
     /// Adds an extent that touches both those before and behind slot `at`.
     #[inline(always)]
     fn bridge(&mut self, lanes: impl Lanes, at: usize, piece: Piece) -> Added {
         let (low, high) = (self.get(at - 1), self.get(at));
         let units = low.units + piece.units + high.units;
-        lanes.remove(self, at);
+        self.remove(lanes, at);
         self.set(at - 1, Piece { start: low.start, units });
         Added::Fewer(units)
     }
@@ -110,8 +132,17 @@ impl Leaf {
         if self.is_full() {
             return Added::Full;
         }
-        lanes.insert(self, at, piece);
+        lanes.shift(&mut self.starts, at + 1, 1);
+        lanes.shift(&mut self.lengths, at + 1, 1);
+        self.set(at, piece);
         Added::Joined(piece.units)
+    }
+
+    /// Takes an extent out.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, lanes: impl Lanes, slot: usize) {
+        lanes.shift(&mut self.starts, slot, -1);
+        lanes.shift(&mut self.lengths, slot, -1);
     }
 
     #[inline(always)]
@@ -174,5 +205,94 @@ impl Leaf {
             return Ok(());
         }
         Err(format!("a leaf of {count} does not rise, or is not clear behind its extents: {self:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    #[cfg(target_arch = "x86_64")]
+    use crate::heap::eights::Eights;
+    use proptest::prelude::*;
+
+    fn numbers() -> impl Strategy<Value = [Number; LANES]> {
+        let number = prop_oneof![0_u32..50, Just(0), u32::MAX - 3..=u32::MAX, (1 << 31) - 3..(1 << 31) + 3_u32];
+        prop::collection::vec(number, LANES).prop_map(|row| std::array::from_fn(|index| Number::of(row[index])))
+    }
+
+    /// What all processors of the kind do, what this one does if it has more, and the plain loop agree on scans.
+    fn agree(lanes: impl Lanes, numbers: &[Number; LANES], wanted: u32, but: usize) {
+        let row = Row(*numbers);
+        let plain = (0..LANES).filter(|&slot| numbers[slot].get() >= wanted).fold(0, |mask, slot| mask | 1_u32 << slot);
+        assert_eq!(lanes.at_least(&row.0, wanted), plain);
+        let others = (0..LANES).filter(|&slot| slot != but).map(|slot| numbers[slot].get());
+        assert_eq!(lanes.largest_but(&row.0, but), others.max().unwrap());
+        assert_eq!(lanes.has(&row.0, wanted), numbers.contains(&Number::of(wanted)));
+        let sum = numbers[but].get().wrapping_mul(2);
+        assert!(lanes.has_sum(&row.0, &row.0, sum) && !lanes.has_sum(&row.0, &Row([Number::of(1 << 20); LANES]).0, 7));
+    }
+
+    /// Rows lie at whole cache lines.
+    #[repr(align(64))]
+    struct Row([Number; LANES]);
+
+    /// Plays adding and taking out on a leaf and on a plain list.
+    fn play(lanes: impl Lanes, ops: &[(u8, u32, u32)]) {
+        let (mut leaf, mut list) = (Leaf::EMPTY, Vec::<Piece>::new());
+        for &(op, place, units) in ops {
+            let piece = Piece { start: place * 2, units };
+            let clear = list.iter().all(|other| other.end() <= piece.start || piece.end() <= other.start);
+            if op == 0 && !list.is_empty() {
+                let slot = place as usize % list.len();
+                leaf.remove(lanes, slot);
+                list.remove(slot);
+            } else if clear {
+                let low = list.iter().position(|other| other.end() == piece.start);
+                let high = list.iter().position(|other| other.start == piece.end());
+                let added = if op == 1 { leaf.add_even(lanes, piece) } else { leaf.add(lanes, piece) };
+                let joined = |slot: Option<usize>| slot.map_or(0, |slot| list[slot].units);
+                let all = units + joined(low) + joined(high);
+                let expected = match (low, high) {
+                    (None, None) if list.len() == LANES - 1 => Added::Full,
+                    (Some(_), Some(_)) => Added::Fewer(all),
+                    _ => Added::Joined(all),
+                };
+                assert_eq!(added, expected);
+                if added != Added::Full {
+                    let start = low.map_or(piece.start, |slot| list[slot].start);
+                    list.retain(|other| other.end() != piece.start && other.start != piece.end());
+                    let at = list.partition_point(|other| other.start < start);
+                    list.insert(at, Piece { start, units: all });
+                }
+            }
+            assert_eq!(leaf.check(), Ok(()));
+            assert_eq!(leaf.iter().collect::<Vec<_>>(), list);
+            assert_eq!(leaf.rank(lanes, place * 2), list.iter().filter(|other| other.start <= place * 2).count());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn scans_agree_with_the_plain_loop(row in numbers(), other in numbers(), but in 0..LANES) {
+            let wanted = other[but].get().max(1);
+            agree(Fours, &row, wanted, but);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(eights) = Eights::find() {
+                agree(eights, &row, wanted, but);
+            }
+            prop_assert_eq!(scan::plain_at_least(&row, wanted), scan::at_least(&row, wanted));
+            let eight: [u32; 8] = std::array::from_fn(|slot| row[slot].get());
+            prop_assert_eq!(scan::plain_equal(&eight, wanted), scan::equal(&eight, wanted));
+        }
+
+        #[test]
+        fn edits_agree_with_a_plain_list(ops in prop::collection::vec((0_u8..6, 1_u32..60, 1_u32..5), 1..400)) {
+            play(Fours, &ops);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(eights) = Eights::find() {
+                play(eights, &ops);
+            }
+        }
     }
 }

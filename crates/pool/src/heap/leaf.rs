@@ -72,7 +72,7 @@ impl Leaf {
     #[inline(always)]
     pub(crate) fn rank(&self, lanes: impl Lanes, place: u32) -> usize {
         // The last slot is empty, so some start is above.
-        lanes.at_least(&self.starts, place + 1).trailing_zeros() as usize
+        lanes.at_least(&self.starts, place.saturating_add(1)).trailing_zeros() as usize
     }
 
     /// Adds an extent, joined with those of the leaf that it touches, where what is added can be guessed from what was

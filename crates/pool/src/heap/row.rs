@@ -46,7 +46,7 @@ impl Row {
     /// The leaf that has this place, which is not below the first fence.
     #[inline(always)]
     pub(crate) fn leaf_of(&self, lanes: impl Lanes, place: u32) -> usize {
-        let behind = self.at_least(lanes, &self.fences, place + 1);
+        let behind = self.at_least(lanes, &self.fences, place.saturating_add(1));
         (behind.trailing_zeros() as usize).min(self.count) - 1
     }
 

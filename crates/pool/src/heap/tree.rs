@@ -193,7 +193,7 @@ impl Tree {
     fn leaf_of(&self, lanes: impl Lanes, place: u32) -> (usize, usize) {
         let mut group = 0;
         if self.groups.len() > 1 {
-            let behind = self.fences.first_at_least(lanes, 0, place + 1).unwrap_or(usize::MAX);
+            let behind = self.fences.first_at_least(lanes, 0, place.saturating_add(1)).unwrap_or(usize::MAX);
             group = behind.min(self.groups.len()) - 1;
         }
         (group, self.groups[group].leaf_of(lanes, place))

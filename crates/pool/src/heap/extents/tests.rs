@@ -200,3 +200,15 @@ fn a_search_knows_how_long_the_longest_of_each_leaf_is() {
     assert_eq!(extents.take_first(3, UNIT_BYTES), Some(2 * 64 * UNIT_BYTES));
     assert_eq!(extents.check(), Ok(()));
 }
+
+#[test]
+fn what_ends_where_a_stretch_begins_is_asked_for_in_vain() {
+    let mut extents = Extents::default();
+    let line = 3 * STRETCH_BYTES;
+    // Some in the stretch before, in more than one leaf, and one that begins at the line.
+    (1..100).for_each(|n| extents.insert(line - n * 8 * UNIT_BYTES, 1));
+    extents.insert(line, 2);
+    assert_eq!((extents.ending_at(line), extents.holding(line - UNIT_BYTES)), (None, None));
+    assert_eq!(extents.starting_at(line), Some(Extent { start: line, units: 2 }));
+    assert_eq!(extents.check(), Ok(()));
+}

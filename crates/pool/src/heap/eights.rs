@@ -5,8 +5,8 @@ use crate::heap::scan::{LANES, Number};
 use std::arch::x86_64::{
     __m256i, _mm_cvtsi128_si32, _mm_max_epi32, _mm_shuffle_epi32, _mm256_add_epi32, _mm256_andnot_si256,
     _mm256_blendv_epi8, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32,
-    _mm256_extracti128_si256, _mm256_load_si256, _mm256_loadu_si256, _mm256_max_epi32, _mm256_movemask_ps,
-    _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_store_si256,
+    _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_max_epi32, _mm256_movemask_ps, _mm256_or_si256,
+    _mm256_permutevar8x32_epi32, _mm256_set1_epi32, _mm256_setr_epi32, _mm256_storeu_si256,
 };
 
 /// Whoever has one runs on a processor with AVX2 and BMI.
@@ -151,8 +151,8 @@ fn shift(numbers: &mut [Number; LANES], from: usize, up: isize) {
         *moved = _mm256_blendv_epi8(load(numbers, eight), other, mask);
     }
     for (eight, moved) in moved.into_iter().enumerate() {
-        // SAFETY: there are so many eights, and leaves lie at whole cache lines.
-        unsafe { _mm256_store_si256(numbers.as_mut_ptr().cast::<__m256i>().add(eight), moved) }
+        // SAFETY: there are so many eights.
+        unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast::<__m256i>().add(eight), moved) }
     }
 }
 
@@ -166,8 +166,8 @@ fn slots(eight: usize) -> __m256i {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn load(numbers: &[Number; LANES], eight: usize) -> __m256i {
-    // SAFETY: there are so many eights, and rows lie at whole cache lines.
-    unsafe { _mm256_load_si256(numbers.as_ptr().cast::<__m256i>().add(eight)) }
+    // SAFETY: there are so many eights.
+    unsafe { _mm256_loadu_si256(numbers.as_ptr().cast::<__m256i>().add(eight)) }
 }
 
 #[target_feature(enable = "avx2")]

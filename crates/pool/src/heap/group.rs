@@ -79,13 +79,13 @@ impl Group {
 
     /// Adds an extent to a leaf, joined with those it touches there.
     #[inline(always)]
-    pub(crate) fn add(&mut self, lanes: impl Lanes, leaf: usize, piece: Piece) -> Added {
+    pub(crate) fn add<L: Lanes>(&mut self, lanes: L, leaf: usize, piece: Piece) -> Added {
         // What an only leaf is used for repeats itself.
         if let [only] = self.leaves.as_mut_slice() {
             return only.add(lanes, piece);
         }
         let extents = &mut self.leaves[leaf];
-        let added = if is_even(lanes) { extents.add_even(lanes, piece) } else { extents.add(lanes, piece) };
+        let added = if L::EVEN { extents.add_even(lanes, piece) } else { extents.add(lanes, piece) };
         if let Added::Joined(units) | Added::Fewer(units) = added {
             self.row.raise_longest(leaf, units);
         }
@@ -218,11 +218,6 @@ impl Group {
         }
         Ok(())
     }
-}
-
-/// Whether these lanes edit evenly.
-const fn is_even<L: Lanes>(_: L) -> bool {
-    L::EVEN
 }
 
 /// The first extent that has `units` at a multiple of `alignment` units, and where it has them.

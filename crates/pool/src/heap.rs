@@ -22,6 +22,9 @@ pub(crate) mod roll;
 pub(crate) mod row;
 #[allow(unsafe_code)]
 pub(crate) mod scan;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+pub(crate) mod sixteens;
 pub(crate) mod stretch;
 pub(crate) mod taken;
 pub(crate) mod tenant;

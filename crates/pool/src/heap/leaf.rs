@@ -212,8 +212,8 @@ impl Leaf {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    #[cfg(target_arch = "x86_64")]
-    use crate::heap::eights::Eights;
+    use crate::heap::lanes::Task;
+    use crate::heap::width::Width;
     use proptest::prelude::*;
 
     fn numbers() -> impl Strategy<Value = [Number; LANES]> {
@@ -221,7 +221,28 @@ mod tests {
         prop::collection::vec(number, LANES).prop_map(|row| std::array::from_fn(|index| Number::of(row[index])))
     }
 
-    /// What all processors of the kind do, what this one does if it has more, and the plain loop agree on scans.
+    /// Scans of a row with any lanes, beside the plain loop.
+    struct Agree<'a>(&'a [Number; LANES], u32, usize);
+
+    impl Task for Agree<'_> {
+        type Output = ();
+
+        fn run(self, lanes: impl Lanes) {
+            agree(lanes, self.0, self.1, self.2);
+        }
+    }
+
+    /// Edits of a leaf with any lanes, beside a plain list.
+    struct Play<'a>(&'a [(u8, u32, u32)]);
+
+    impl Task for Play<'_> {
+        type Output = ();
+
+        fn run(self, lanes: impl Lanes) {
+            play(lanes, self.0);
+        }
+    }
+
     fn agree(lanes: impl Lanes, numbers: &[Number; LANES], wanted: u32, but: usize) {
         let row = Row(*numbers);
         let plain = (0..LANES).filter(|&slot| numbers[slot].get() >= wanted).fold(0, |mask, slot| mask | 1_u32 << slot);
@@ -274,25 +295,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scans_agree_with_the_plain_loop(row in numbers(), other in numbers(), but in 0..LANES) {
+        fn scans_agree_with_the_plain_loop(width in 0_usize..3, row in numbers(), other in numbers(), but in 0..LANES) {
             let wanted = other[but].get().max(1);
-            agree(Fours, &row, wanted, but);
-            #[cfg(target_arch = "x86_64")]
-            if let Some(eights) = Eights::find() {
-                agree(eights, &row, wanted, but);
-            }
+            Width::any(width).play(Agree(&row, wanted, but));
             prop_assert_eq!(scan::plain_at_least(&row, wanted), scan::at_least(&row, wanted));
             let eight: [u32; 8] = std::array::from_fn(|slot| row[slot].get());
             prop_assert_eq!(scan::plain_equal(&eight, wanted), scan::equal(&eight, wanted));
         }
 
         #[test]
-        fn edits_agree_with_a_plain_list(ops in prop::collection::vec((0_u8..6, 1_u32..60, 1_u32..5), 1..400)) {
-            play(Fours, &ops);
-            #[cfg(target_arch = "x86_64")]
-            if let Some(eights) = Eights::find() {
-                play(eights, &ops);
-            }
+        fn edits_agree_with_a_plain_list(width in 0_usize..3, ops in prop::collection::vec((0_u8..6, 1_u32..60, 1_u32..5), 1..400)) {
+            Width::any(width).play(Play(&ops));
         }
     }
 }

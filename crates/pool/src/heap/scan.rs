@@ -3,6 +3,7 @@
 
 /// A number of 32 bits, kept so that the processor's signed comparison orders it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(transparent)]
 pub(crate) struct Number(i32);
 
 impl Number {

@@ -3,31 +3,50 @@
 #[cfg(target_arch = "x86_64")]
 use crate::heap::eights::Eights;
 use crate::heap::lanes::{Fours, Task};
+#[cfg(target_arch = "x86_64")]
+use crate::heap::sixteens::Sixteens;
 
-/// Which lanes the processor has.
+/// The widest lanes that the processor has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Width {
+pub(crate) enum Width {
     #[cfg(target_arch = "x86_64")]
-    eights: Option<Eights>,
+    Sixteens(Sixteens),
+    #[cfg(target_arch = "x86_64")]
+    Eights(Eights),
+    Fours,
 }
 
 impl Width {
-    /// Does the work with the widest lanes that there are.
+    /// Does the work with these lanes.
     #[inline(always)]
     pub(crate) fn play<T: Task>(self, task: T) -> T::Output {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(eights) = self.eights {
-            return eights.play(task);
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Sixteens(sixteens) => sixteens.play(task),
+            #[cfg(target_arch = "x86_64")]
+            Self::Eights(eights) => eights.play(task),
+            Self::Fours => task.run(Fours),
         }
-        task.run(Fours)
+    }
+
+    /// All that the processor has, the widest first.
+    fn all() -> impl Iterator<Item = Self> {
+        #[cfg(target_arch = "x86_64")]
+        let wide = Sixteens::find().map(Self::Sixteens).into_iter().chain(Eights::find().map(Self::Eights));
+        #[cfg(not(target_arch = "x86_64"))]
+        let wide = std::iter::empty();
+        wide.chain([Self::Fours])
+    }
+
+    /// One that the processor has, whatever the number; all of them in turn.
+    #[cfg(test)]
+    pub(crate) fn any(number: usize) -> Self {
+        Self::all().nth(number % Self::all().count()).unwrap_or(Self::Fours)
     }
 }
 
 impl Default for Width {
     fn default() -> Self {
-        Self {
-            #[cfg(target_arch = "x86_64")]
-            eights: Eights::find(),
-        }
+        Self::all().next().unwrap_or(Self::Fours)
     }
 }

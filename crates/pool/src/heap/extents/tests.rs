@@ -1,32 +1,36 @@
 //! The tree of extents beside plain ordered maps.
 
 use super::*;
-#[cfg(target_arch = "x86_64")]
-use crate::heap::eights::Eights;
+use crate::heap::lanes::Task;
+use crate::heap::width::Width;
 use crate::unit::STRETCH_BYTES;
 use crate::unit::bytes_of;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// As a hit does, `wide`: with all that this processor can.
-fn take(extents: &mut Extents, wide: bool, units: u32, alignment: u64) -> Option<u64> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(eights) = Eights::find().filter(|_| wide) {
-        let found = extents.find_first(eights, units, alignment)?;
-        extents.take(eights, found, units);
-        return Some(found.start);
+/// Takes as a hit does.
+struct Take<'a>(&'a mut Extents, u32, u64);
+
+impl Task for Take<'_> {
+    type Output = Option<u64>;
+
+    fn run(self, lanes: impl Lanes) -> Option<u64> {
+        let Self(extents, units, alignment) = self;
+        let found = extents.find_first(lanes, units, alignment)?;
+        extents.take(lanes, found, units);
+        Some(found.start)
     }
-    let _ = wide;
-    extents.take_first(units, alignment)
 }
 
-fn insert(extents: &mut Extents, wide: bool, start: u64, units: u32) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(eights) = Eights::find().filter(|_| wide) {
-        return extents.insert_with(eights, start, units);
+/// Gives back as a hit does.
+struct Insert<'a>(&'a mut Extents, u64, u32);
+
+impl Task for Insert<'_> {
+    type Output = ();
+
+    fn run(self, lanes: impl Lanes) {
+        self.0.insert_with(lanes, self.1, self.2);
     }
-    let _ = wide;
-    extents.insert(start, units);
 }
 
 /// Free units as a plain ordered map, one entry a unit.
@@ -66,14 +70,14 @@ impl Shadow {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
     #[test]
-    fn extents_agree_with_a_map_of_units(wide: bool, ops in prop::collection::vec((0_u8..5, 1_u32..40, 0_u32..4), 1..600)) {
+    fn extents_agree_with_a_map_of_units(width in 0_usize..3, ops in prop::collection::vec((0_u8..5, 1_u32..40, 0_u32..4), 1..600)) {
         let (mut extents, mut shadow) = (Extents::default(), Shadow::default());
         let mut taken: Vec<(u64, u32)> = (0..200).map(|i| (i * 50 * UNIT_BYTES, 40)).collect();
         for (op, units, power) in ops {
             let alignment = UNIT_BYTES << power;
             if op < 2 {
                 let expected = shadow.first(units, alignment);
-                prop_assert_eq!(take(&mut extents, wide, units, alignment), expected);
+                prop_assert_eq!(Width::any(width).play(Take(&mut extents, units, alignment)), expected);
                 if let Some(start) = expected {
                     shadow.set(start, units, false);
                     taken.push((start, units));
@@ -81,7 +85,7 @@ proptest! {
             } else if op < 4 {
                 if !taken.is_empty() {
                     let (start, units) = taken.swap_remove(units as usize * 7 % taken.len());
-                    insert(&mut extents, wide, start, units);
+                    Width::any(width).play(Insert(&mut extents, start, units));
                     shadow.set(start, units, true);
                 }
             } else if let Some(run) = shadow.runs().get(units as usize) {
@@ -125,7 +129,7 @@ impl Runs {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
-    fn thousands_of_extents_agree_with_an_ordered_map(wide: bool, ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
+    fn thousands_of_extents_agree_with_an_ordered_map(width in 0_usize..3, ops in prop::collection::vec((any::<bool>(), any::<u16>()), 2000)) {
         let (mut extents, mut runs) = (Extents::default(), Runs::default());
         // Islands of 8 units that never touch, a tenth of them in another stretch: the other tree gets several groups.
         let island = |at: u16| u64::from(at % 4000) * 10 * UNIT_BYTES + u64::from(at / 3600) * STRETCH_BYTES;
@@ -135,13 +139,13 @@ proptest! {
             if !live.is_empty() && (step < 1000 || free) {
                 for _ in 0..3.min(live.len()) {
                     let (start, units) = live.swap_remove(usize::from(pick) * 31 % live.len());
-                    insert(&mut extents, wide, start, units);
+                    Width::any(width).play(Insert(&mut extents, start, units));
                     runs.insert(start, units);
                 }
             } else {
                 let units = u32::from(pick % 8) + 1;
                 let expected = runs.take_first(units);
-                prop_assert_eq!(take(&mut extents, wide, units, UNIT_BYTES), expected);
+                prop_assert_eq!(Width::any(width).play(Take(&mut extents, units, UNIT_BYTES)), expected);
                 live.extend(expected.map(|start| (start, units)));
             }
             if step % 100 == 0 {

@@ -29,7 +29,8 @@ pub(crate) struct Opened {
 }
 
 const KEYWORDS: &str = "devices, capacity, granule, headroom_bytes, handle_bytes_max, address_bytes, handle_kind, \
-                        stream_waits, open_to_peers, backup_keep_bytes, poison, wait_max, seal_pause, decay";
+                        stream_waits, open_to_peers, backup_keep_bytes, poison, background_thread, wait_max, seal_pause, \
+                        decay";
 
 impl Options {
     /// Reads keywords; what is `None` is as if it was not said.
@@ -60,6 +61,7 @@ impl Options {
             "open_to_peers" => settings.open_to_peers = value.extract()?,
             "backup_keep_bytes" => settings.backup_keep_bytes = value.extract()?,
             "poison" => settings.poison = value.extract()?,
+            "background_thread" => settings.background_thread = value.extract()?,
             "wait_max" => settings.wait_max = seconds(key, value)?,
             "seal_pause" => settings.seal_pause = seconds(key, value)?,
             "decay" => settings.decay = seconds(key, value)?,

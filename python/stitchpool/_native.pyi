@@ -52,6 +52,7 @@ class Pool:
         open_to_peers: Optional[bool] = None,
         backup_keep_bytes: Optional[int] = None,
         poison: Optional[bool] = None,
+        background_thread: Optional[bool] = None,
         wait_max: Optional[float] = None,
         seal_pause: Optional[float] = None,
         decay: Optional[float] = None,
@@ -69,6 +70,7 @@ class Pool:
         open_to_peers: whether every device that can reach a block's memory may use it, from its first stream on.
         backup_keep_bytes: memory of backups that is kept for the next suspend.
         poison: whether what was discarded comes back as a pattern, so that a reader notices.
+        background_thread: whether a thread of the pool's own takes down what moved handles have left mapped.
         wait_max: seconds that the CPU may wait for pending memory before a request fails.
         seal_pause: seconds; a stream's frees are sealed at most this often.
         decay: seconds; memory not needed for so long may be given back.

@@ -6,6 +6,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod aftermath;
+mod background;
 mod backup;
 mod capture;
 mod cleared;

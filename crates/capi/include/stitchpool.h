@@ -204,6 +204,8 @@ typedef struct stitchpool_settings {
     int32_t open_to_peers;      /* 1: so may every device that has a stream in the pool and can reach it; 0: those asked for */
     int32_t poison;             /* 1: blocks whose content was discarded come back full of 0xA5; 0: of anything */
     uint64_t backup_keep_bytes; /* host and peer memory of backups that is kept for the next suspend */
+    int32_t background_thread;  /* 1: a thread of the pool's takes down what handles that moved left mapped; 0: frees do */
+    int32_t reserved;           /* 0 */
 } stitchpool_settings;
 
 /* What a trim has done. */

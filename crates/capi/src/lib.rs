@@ -9,6 +9,7 @@
 
 mod boundary;
 pub mod entry;
+mod exit;
 mod fork;
 mod open_driver;
 mod open_importer;

@@ -2,6 +2,7 @@
 //! because tensors are freed until the very end of the process.
 
 use crate::boundary::PoolHandle;
+use crate::exit;
 use crate::fork;
 use crate::open_driver::OpenDriver;
 use crate::open_pool::{OpenPool, POOLS};
@@ -43,7 +44,7 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         // PyTorch copies between devices by kernels of either, wherever they can reach each other.
-        let settings = Settings { open_to_peers: true, ..Settings::default() };
+        let settings = Settings { open_to_peers: true, background_thread: true, ..Settings::default() };
         Self { driver: DriverOptions::default_of(Choice::Cuda), settings }
     }
 }
@@ -75,8 +76,19 @@ fn open() -> Result<usize> {
     let Plan { driver, settings } = plan.get_or_insert_default();
     let (opened, _) = OpenDriver::open(driver)?;
     let handle = POOLS.open(OpenPool::new(opened, settings.clone())?)?;
+    // After the driver has seen to its own end: what is said last is heard first.
+    exit::prepare();
     HANDLE.store(handle, Ordering::Release);
     Ok(handle)
+}
+
+/// The pool's own thread ends, as the driver is about to.
+pub(crate) fn end() {
+    // It is closed in the child of a fork, and then has no thread.
+    let _ = POOLS.with(HANDLE.load(Ordering::Acquire), |open| {
+        open.pool.end_background_thread();
+        Ok(())
+    });
 }
 
 /// Says how the pool shall be opened when it is first asked for.
@@ -93,7 +105,10 @@ pub(crate) fn adopt(handle: usize) -> Result<()> {
     POOLS.with(handle, |_| Ok(()))?;
     match HANDLE.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Acquire) {
         Err(there) if there != handle => demand_none(there),
-        _ => Ok(()),
+        _ => {
+            exit::prepare();
+            Ok(())
+        }
     }
 }
 

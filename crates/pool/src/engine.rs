@@ -1,6 +1,7 @@
 //! What all clones of a pool share, and the small questions that several of its parts ask.
 
 use crate::arena::{Arenas, Wakefulness};
+use crate::background::Background;
 use crate::capture::Captures;
 use crate::clock::Clock;
 use crate::device_limits::{DeviceLimits, total_bytes};
@@ -39,7 +40,9 @@ pub(crate) struct Engine {
     pub(crate) table: PlotTable,
     pub(crate) registry: Registry,
     /// Outermost of all locks: a heap's is taken under it, never the other way round.
-    pub(crate) mapper: Mutex<Mapper>,
+    pub(crate) mapper: Arc<Mutex<Mapper>>,
+    /// None iff the settings ask for no thread.
+    pub(crate) background: Option<Background>,
     /// False only while nobody needs to know how far the GPU is: one stream, and nothing stale.
     pub(crate) watched: AtomicBool,
     /// When the budgets are next looked at for memory that was not needed for long.
@@ -97,13 +100,16 @@ impl Engine {
             unfilled: BTreeMap::new(),
             counts: MapperCounts::default(),
         };
+        let mapper = Arc::new(Mutex::new(mapper));
+        let background = settings.background_thread.then(|| Background::start(mapper.clone())).transpose()?;
         Ok(Self {
             origin,
             settings,
             devices,
             table,
             registry: Registry::new(),
-            mapper: Mutex::new(mapper),
+            mapper,
+            background,
             watched: AtomicBool::new(false),
             decay_due_us: AtomicU64::new(0),
             littered: AtomicBool::new(false),
@@ -333,10 +339,11 @@ impl Drop for Engine {
     /// Waits for the streams, then lets every owner give back what it has. Memory that somebody may
     /// still be using is left standing: a leak is better than a fault.
     fn drop(&mut self) {
+        self.background = None;
         let live_bytes: u64 = self.registry.heaps().map(Heap::live_bytes).sum();
         self.end_abandoned(&mut self.mapper.lock());
         let finished = self.finish_all(&self.mapper.lock());
-        let mapper = self.mapper.get_mut();
+        let mut mapper = self.mapper.lock();
         let finished = finished.and_then(|()| mapper.end_doubt());
         // A stream that is being captured was not waited for: its arena has a graph.
         let graphs = mapper.captures.has_graphs();

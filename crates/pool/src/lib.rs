@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod arena;
+mod background;
 mod buffer;
 mod capture;
 mod check;

@@ -155,13 +155,7 @@ impl Mapper {
         let mut kept = VecDeque::with_capacity(self.stale.len());
         let mut refusal = None;
         while let Some(at) = self.stale.pop_front() {
-            let passed = match self.slot_holding(at.0) {
-                Some(Slot::Stale { fences, .. }) => {
-                    fences.iter().all(Fence::is_passed) || is_planted(Mutant::UnmapEarly)
-                }
-                _ => false,
-            };
-            if !passed || done >= limit || refusal.is_some() {
+            if !self.is_past(at) || done >= limit || refusal.is_some() {
                 kept.push_back(at);
                 continue;
             }
@@ -180,6 +174,41 @@ impl Mapper {
         }
         self.stale = kept;
         refusal.map_or(Ok(done), Err)
+    }
+
+    /// Unmaps the oldest stale slot whose fences are past. False: there is none.
+    pub(crate) fn retire_next(&mut self) -> Result<bool, Error> {
+        let Some(index) = self.stale.iter().position(|at| self.is_past(*at)) else { return Ok(false) };
+        let Some(at) = self.stale.remove(index) else { return Ok(false) };
+        match self.unmap(at) {
+            Ok(handle) => {
+                if let Some(handle) = handle {
+                    self.settle(handle, true);
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                self.stale.insert(index.min(self.stale.len()), at);
+                Err(error)
+            }
+        }
+    }
+
+    /// Unmaps stale slots for a caller who came for something else, `limit` at most.
+    pub(crate) fn retire_some(&mut self, limit: usize) {
+        let stale = self.stale.len();
+        if let Err(error) = self.retire_stale(limit) {
+            tracing::debug!(%error, "stale mappings stay");
+        }
+        tracing::trace!(retired = stale - self.stale.len().min(stale), "took stale mappings down");
+    }
+
+    /// Whether nothing uses a stale slot any more.
+    fn is_past(&self, at: Address) -> bool {
+        match self.slot_holding(at.0) {
+            Some(Slot::Stale { fences, .. }) => fences.iter().all(Fence::is_passed) || is_planted(Mutant::UnmapEarly),
+            _ => false,
+        }
     }
 
     /// A slot's handle goes elsewhere, or its view is gone: what still stands there is stale until these points are

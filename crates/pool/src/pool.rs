@@ -330,6 +330,14 @@ impl Pool {
     pub fn pin(&self, address: Address, bytes: u64) -> Result<Pin> {
         Pin::new(self.engine.clone(), address, bytes)
     }
+
+    /// Ends the thread that [`Settings::background_thread`] asked for, if it runs: from now on frees do its work. For
+    /// the end of a process whose pool stays to the last, while the driver below it goes.
+    pub fn end_background_thread(&self) {
+        if let Some(background) = &self.engine.background {
+            background.end();
+        }
+    }
 }
 
 impl std::fmt::Debug for Pool {

@@ -1,6 +1,8 @@
 //! What is done now and then so that the pool knows how far the GPU is: sealing, reaping, retiring,
-//! decay. In line, after a free, with no heap's lock held over a driver call.
+//! decay. In line, after a free, with no heap's lock held over a driver call; where there is a background thread, it
+//! takes down what is stale.
 
+use crate::background::Background;
 use crate::clock::Fence;
 use crate::engine::Engine;
 use crate::heap::Heap;
@@ -40,11 +42,9 @@ impl Engine {
         }
         // A miss under way does all of this itself.
         let Some(mut mapper) = self.mapper.try_lock() else { return };
-        let stale = mapper.stale.len();
-        if let Err(error) = mapper.retire_stale(RETIRED_PER_TICK) {
-            tracing::debug!(%error, "stale mappings stay");
+        if !mapper.stale.is_empty() && !self.background.as_ref().is_some_and(Background::ring) {
+            mapper.retire_some(RETIRED_PER_TICK);
         }
-        tracing::trace!(retired = stale - mapper.stale.len().min(stale), "took stale mappings down");
         self.forget_freed(&mut mapper);
         self.forget_retired(&mut mapper);
         self.set_watched(&mapper);

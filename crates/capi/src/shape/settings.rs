@@ -29,6 +29,8 @@ pub struct CSettings {
     pub open_to_peers: i32,
     pub poison: i32,
     pub backup_keep_bytes: u64,
+    pub background_thread: i32,
+    pub reserved: i32,
 }
 
 // SAFETY: the size, then numbers and a pointer, without padding.
@@ -61,6 +63,8 @@ impl CSettings {
             open_to_peers: i32::from(settings.open_to_peers),
             poison: i32::from(settings.poison),
             backup_keep_bytes: settings.backup_keep_bytes,
+            background_thread: i32::from(settings.background_thread),
+            reserved: 0,
         }
     }
 
@@ -75,6 +79,9 @@ impl CSettings {
             2 => HandleKind::Fabric,
             kind => return Err(wrong("handle_kind", kind, "0 is private, 1 file descriptor, 2 fabric")),
         };
+        if self.reserved != 0 {
+            return Err(wrong("reserved", self.reserved, "it is 0"));
+        }
         let stream_waits = yes_or_no("stream_waits", self.stream_waits)?;
         let open_to_peers = yes_or_no("open_to_peers", self.open_to_peers)?;
         Ok(Settings {
@@ -87,6 +94,7 @@ impl CSettings {
             open_to_peers,
             poison: yes_or_no("poison", self.poison)?,
             backup_keep_bytes: self.backup_keep_bytes,
+            background_thread: yes_or_no("background_thread", self.background_thread)?,
             wait_max: Duration::from_micros(self.wait_max_us),
             seal_pause: Duration::from_micros(self.seal_pause_us),
             decay: Duration::from_micros(self.decay_us),
@@ -138,6 +146,8 @@ mod tests {
             open_to_peers: 1,
             poison: 1,
             backup_keep_bytes: 10,
+            background_thread: 1,
+            reserved: 0,
         };
         let expected = Settings {
             devices: vec![DeviceId(1), DeviceId::HOST],
@@ -149,6 +159,7 @@ mod tests {
             open_to_peers: true,
             poison: true,
             backup_keep_bytes: 10,
+            background_thread: true,
             wait_max: Duration::from_micros(7),
             seal_pause: Duration::from_micros(8),
             decay: Duration::from_micros(9),
@@ -157,7 +168,10 @@ mod tests {
         };
         // SAFETY: `devices` has two numbers.
         assert_eq!(unsafe { settings.understood() }.unwrap(), expected);
-        for wrong in [CSettings { handle_kind: 3, ..settings }, CSettings { stream_waits: 2, ..settings }] {
+        let background_thread = CSettings { background_thread: -1, ..settings };
+        let reserved = CSettings { reserved: 1, ..settings };
+        let handle_kind = CSettings { handle_kind: 3, ..settings };
+        for wrong in [handle_kind, CSettings { stream_waits: 2, ..settings }, background_thread, reserved] {
             // SAFETY: as before.
             assert_eq!(unsafe { wrong.understood() }.unwrap_err().status, Status::InvalidArgument);
         }

@@ -95,6 +95,8 @@ impl Rig {
             devices: devices.clone(),
             limit_bytes: Some(capacity_bytes),
             address_bytes: Some(ADDRESS_BYTES),
+            // One thread alone does what its seed says.
+            background_thread: args.threads > 1,
             ..Settings::default()
         };
         let granule_bytes = session.driver.granularity(devices[0], settings.kind)?;

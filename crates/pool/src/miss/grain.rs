@@ -3,6 +3,8 @@
 /// A handle is at most this part of the pool's physical bytes, or of the request, whichever is more.
 const PHYSICAL_PART: u64 = 2048;
 const REQUEST_PART: u64 = 128;
+/// One that is made in place of small ones, which have been moved and will be again, may be this part of them.
+const RENEWED_PART: u64 = 1024;
 /// One that other blocks will share is at most this part of what the pool will hold, or so many granules.
 const SHARED_PART: u64 = 1024;
 const SHARED_GRANULES: u64 = 2;
@@ -11,8 +13,16 @@ const ALONE_PART: u64 = 2;
 
 /// The size of new handles: cost goes with their number, waste with their size.
 pub(crate) fn handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
-    let wanted = (physical_bytes / PHYSICAL_PART).max(request_bytes / REQUEST_PART);
-    power_below(wanted).clamp(granule_bytes, max_bytes.max(granule_bytes))
+    sized(granule_bytes, (physical_bytes / PHYSICAL_PART).max(request_bytes / REQUEST_PART), max_bytes)
+}
+
+/// The same for handles that are made in place of small ones.
+pub(crate) fn renewed_handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
+    sized(granule_bytes, (physical_bytes / RENEWED_PART).max(request_bytes / REQUEST_PART), max_bytes)
+}
+
+fn sized(granule_bytes: u64, wanted_bytes: u64, max_bytes: u64) -> u64 {
+    power_below(wanted_bytes).clamp(granule_bytes, max_bytes.max(granule_bytes))
 }
 
 /// The same for a block among others, that others will follow in its place: what these leave of a handle is stranded.
@@ -48,6 +58,8 @@ mod tests {
             assert_eq!(handle_bytes(2 * mib, physical, request, 64 * mib), expected, "{physical} {request}");
         }
         assert_eq!(handle_bytes(4096, 0, 1, 4096), 4096);
+        assert_eq!(renewed_handle_bytes(2 * mib, 8 * gib, mib, 64 * mib), 8 * mib);
+        assert_eq!(renewed_handle_bytes(2 * mib, 8 * gib, 4 * gib, 64 * mib), 32 * mib);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::heap::{Heap, Tenant};
 use crate::mapper::Mapper;
-use crate::miss::grain::{handle_bytes, shared_handle_bytes};
+use crate::miss::grain::{handle_bytes, renewed_handle_bytes, shared_handle_bytes};
 use crate::miss::portion::Portion;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::BTreeMap;
@@ -92,9 +92,8 @@ impl Job<'_> {
     pub(crate) fn grain_bytes(&self, granule_bytes: u64, physical_bytes: u64, max_bytes: u64) -> u64 {
         match self.portion {
             Some(portion) => portion.step_bytes,
-            None if self.tenant.key.exclusive || self.renewed => {
-                handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes)
-            }
+            None if self.renewed => renewed_handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
+            None if self.tenant.key.exclusive => handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
             None => shared_handle_bytes(granule_bytes, physical_bytes, self.bytes(), max_bytes),
         }
     }
@@ -105,7 +104,7 @@ impl Job<'_> {
         let max_bytes = mapper.settings.handle_bytes_max;
         match self.portion {
             Some(portion) => portion.step_bytes,
-            None => handle_bytes(budget.granule_bytes, budget.physical_bytes(), self.bytes(), max_bytes),
+            None => renewed_handle_bytes(budget.granule_bytes, budget.physical_bytes(), self.bytes(), max_bytes),
         }
     }
 }

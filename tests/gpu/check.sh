@@ -25,6 +25,12 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 status=$?
 row "conformance" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/conformance.log" | tail -1)"
 
+# The processor of a machine with a GPU may have what those of other machines have not.
+"$bin/pool" >"$log/pool.log" 2>&1
+status=$?
+wide=$(grep -o -m1 -w 'avx512bw\|avx2' /proc/cpuinfo | sort | tail -1)
+row "the pool's own tests" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/pool.log" | tail -1) ($wide)"
+
 timeout 400 "$bin/address" cuda --test-threads=1 --nocapture >"$log/address.log" 2>&1
 status=$?
 row "the address outlives the memory" "$([ $status = 0 ] && echo ok || echo FAILED)" "$(grep -a 'test result' "$log/address.log" | tail -1)"

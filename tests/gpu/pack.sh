@@ -7,8 +7,8 @@ mkdir -p "$folder"
 cargo build --release --quiet -p stitchpool-cli -p stitchpool-capi
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json,sys; print(json.load(sys.stdin)["target_directory"])')
 cp "$target/release/stitchpool" "$target/release/libstitchpool_c.so" "$folder/"
-built() { # package, test target
-    cargo test --release -p "$1" --test "$2" --no-run --message-format json 2>/dev/null |
+built() { # package, name of the target, what it is
+    cargo test --release -p "$1" ${3:---test "$2"} --no-run --message-format json 2>/dev/null |
         python3 -c 'import json,sys
 for line in sys.stdin:
     message = json.loads(line)
@@ -17,6 +17,7 @@ for line in sys.stdin:
 }
 cp "$(built stitchpool-driver conformance)" "$folder/conformance"
 cp "$(built stitchpool address)" "$folder/address"
+cp "$(built stitchpool-pool stitchpool_pool --lib)" "$folder/pool"
 cargo build --release --quiet -p stitchpool --examples
 # All but those that run on the host driver alone.
 examples="two_devices tensor_parallel read_only oversubscribe share kv_cache shared_prefix sleep_and_wake pipeline_exchange"
@@ -25,7 +26,7 @@ for example in $examples; do
 done
 cargo build --release --quiet -p stitchpool-cudarc --example saxpy
 cp "$target/release/examples/saxpy" "$folder/"
-for built in stitchpool libstitchpool_c.so conformance address saxpy $examples; do
+for built in stitchpool libstitchpool_c.so conformance address pool saxpy $examples; do
     strip "$folder/$built"
 done
 ls -l "$folder"

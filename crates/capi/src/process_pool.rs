@@ -77,13 +77,13 @@ fn open() -> Result<usize> {
     let (opened, _) = OpenDriver::open(driver)?;
     let handle = POOLS.open(OpenPool::new(opened, settings.clone())?)?;
     // After the driver has seen to its own end: what is said last is heard first.
-    exit::prepare();
+    exit::prepare(end_thread);
     HANDLE.store(handle, Ordering::Release);
     Ok(handle)
 }
 
 /// The pool's own thread ends, as the driver is about to.
-pub(crate) fn end() {
+extern "C" fn end_thread() {
     // It is closed in the child of a fork, and then has no thread.
     let _ = POOLS.with(HANDLE.load(Ordering::Acquire), |open| {
         open.pool.end_background_thread();
@@ -105,8 +105,9 @@ pub(crate) fn adopt(handle: usize) -> Result<()> {
     POOLS.with(handle, |_| Ok(()))?;
     match HANDLE.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Acquire) {
         Err(there) if there != handle => demand_none(there),
-        _ => {
-            exit::prepare();
+        Err(_) => Ok(()),
+        Ok(_) => {
+            exit::prepare(end_thread);
             Ok(())
         }
     }

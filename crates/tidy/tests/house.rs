@@ -39,6 +39,7 @@ const UNSAFE: &[&str] = &[
     "crates/chunks/src/reservation.rs",
     "crates/chunks/src/run.rs",
     "crates/pool/src/heap/eights.rs",
+    "crates/pool/src/heap/sixteens.rs",
     "crates/pool/src/heap/latch.rs",
     "crates/pool/src/heap/scan.rs",
     "python/src/block.rs",

@@ -1,6 +1,7 @@
 """Pools: blocks come and go, figures, placement, threads, ends."""
 
 import gc
+import os
 import threading
 import time
 import weakref
@@ -137,6 +138,26 @@ def test_settings_reach_the_pool():
             stitchpool.Pool("host", **wrong)
     with pytest.raises(stitchpool.InvalidRequest):
         stitchpool.Pool("opencl")
+
+
+def test_a_pool_may_have_a_thread_of_its_own():
+    def threads():
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads()
+    with stitchpool.Pool("host", capacity=64 * MIB):
+        assert threads() == before
+    with stitchpool.Pool("host", capacity=64 * MIB, background_thread=True) as pool:
+        assert threads() == before + 1
+        blocks = [pool.alloc(2 * MIB) for _ in range(8)]
+        del blocks[::2]
+        # Stitched from what four of them had.
+        pool.alloc(8 * MIB).free()
+        blocks.clear()
+    begun = time.monotonic()
+    while threads() > before:  # the system takes note of an end a moment later
+        assert time.monotonic() < begun + 10
+        time.sleep(0.001)
 
 
 def test_the_interpreter_runs_on_during_a_wait():

@@ -42,12 +42,14 @@ def enable(
     handle_bytes_max: Optional[int] = None,
     stream_waits: Optional[bool] = None,
     wait_max: Optional[float] = None,
+    background_thread: Optional[bool] = None,
 ) -> Backend:
     """Makes the pool the allocator of all that PyTorch puts on a GPU, to the end of the process.
 
     Call it before anything touches the GPU. "full" is a small library that is compiled for this PyTorch when
     it is first used; "pluggable" needs no compiler and lacks what `LOST` says; "auto" is full where that can
-    be had, else pluggable with a warning. The settings are those of `stitchpool.Pool`. Answers what it is.
+    be had, else pluggable with a warning. The settings are those of `stitchpool.Pool`; only that
+    the pool has a thread of its own here, unless `background_thread=False`. Answers what it is.
     Raises Error, and nothing has changed, if it cannot be installed: nobody shall believe that it was.
     """
     global _enabled
@@ -63,6 +65,7 @@ def enable(
         "handle_bytes_max": handle_bytes_max,
         "stream_waits": stream_waits,
         "wait_max": wait_max,
+        "background_thread": background_thread,
     }
     said = {name: value for name, value in settings.items() if value is not None}
     if backend != "pluggable":

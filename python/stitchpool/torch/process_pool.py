@@ -14,11 +14,12 @@ def configure(driver: str = "cuda", **settings: Any) -> Pool:
     """Makes the pool of the process with these settings (those of `stitchpool.Pool`), and answers it.
 
     Without it the pool is made with the defaults when memory is first asked for. Blocks are open to every device
-    in use that can reach them, as PyTorch expects, unless `open_to_peers=False`. Raises InUse if it is there.
+    in use that can reach them, as PyTorch expects, unless `open_to_peers=False`, and a thread of the pool's own takes
+    down what moved handles left mapped, unless `background_thread=False`. Raises InUse if it is there.
     """
     global _pool
     with _lock:
-        made = Pool(driver, **{"open_to_peers": True, **settings})  # type: ignore[arg-type]
+        made = Pool(driver, **{"open_to_peers": True, "background_thread": True, **settings})  # type: ignore[arg-type]
         _native.adopt(made)
         _pool = made
         return made

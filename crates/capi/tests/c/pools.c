@@ -39,6 +39,25 @@ static void settings_are_heard(void) {
     EXPECT(OK, stitchpool_driver_close(driver));
 }
 
+static void a_pool_may_have_a_thread_of_its_own(void) {
+    stitchpool_driver *driver = small_driver(1, 64 * MIB);
+    stitchpool_pool *pool = NULL;
+    stitchpool_settings settings = defaults();
+    void *small[8], *large = NULL;
+    CHECK(settings.background_thread == 0);
+    settings.background_thread = 1;
+    EXPECT(OK, stitchpool_pool_create(driver, &settings, &pool));
+    stitchpool_stream stream = stream_on(driver, pool, 0);
+    for (int i = 0; i < 8; i++) EXPECT(OK, stitchpool_alloc(pool, stream, 2 * MIB, &small[i]));
+    for (int i = 0; i < 8; i += 2) EXPECT(OK, stitchpool_free(pool, small[i]));
+    /* Stitched from what they had, which still stands at the old places when the pool goes. */
+    EXPECT(OK, stitchpool_alloc(pool, stream, 8 * MIB, &large));
+    EXPECT(OK, stitchpool_free(pool, large));
+    for (int i = 1; i < 8; i += 2) EXPECT(OK, stitchpool_free(pool, small[i]));
+    EXPECT(OK, stitchpool_pool_destroy(pool));
+    EXPECT(OK, stitchpool_driver_close(driver));
+}
+
 static void settings_that_cannot_be_are_refused(void) {
     stitchpool_driver *driver = small_driver(1, 64 * MIB);
     stitchpool_pool *pool = NULL;
@@ -67,6 +86,12 @@ static void settings_that_cannot_be_are_refused(void) {
     EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
     settings = defaults();
     settings.open_to_peers = -1;
+    EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
+    settings = defaults();
+    settings.background_thread = 2;
+    EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
+    settings = defaults();
+    settings.reserved = 1;
     EXPECT(INVALID_ARGUMENT, stitchpool_pool_create(driver, &settings, &pool));
     settings = defaults();
     settings.struct_size = offsetof(stitchpool_settings, open_to_peers) - 1; /* the first version ended there */
@@ -229,6 +254,7 @@ static void a_destroyed_or_foreign_pool_is_a_status(void) {
 int main(void) {
     settings_begin_with_the_defaults();
     settings_are_heard();
+    a_pool_may_have_a_thread_of_its_own();
     settings_that_cannot_be_are_refused();
     a_pool_outlives_its_driver_handle_and_gives_everything_back();
     a_pool_may_leave_its_blocks_standing();

@@ -38,6 +38,7 @@ class _Options(ctypes.Structure):
         ("wait_max_us", ctypes.c_uint64),
         ("stream_waits", ctypes.c_int32),
         ("is_said", ctypes.c_int32),
+        ("background_thread", ctypes.c_int32),
     ]
 
 
@@ -67,6 +68,7 @@ def install(
     handle_bytes_max: int | None = None,
     wait_max: float | None = None,
     stream_waits: bool | None = None,
+    background_thread: bool | None = None,
     driver: str = "cuda",
     host_devices: int = 1,
     host_capacity_bytes: int = 0,
@@ -80,9 +82,9 @@ def install(
     library_path
         The library with the pool's C interface; by default the one of the Python module, so that there is
         one pool in the process.
-    capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits
+    capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits, background_thread
         The pool's settings, as ``stitchpool.Pool`` takes them, if it is not open yet; it is opened when
-        memory is first asked for. ``torch.cuda.memory.set_per_process_memory_fraction`` changes the limit later.
+        memory is first asked for. It has a thread of its own unless ``background_thread`` is False. ``torch.cuda.memory.set_per_process_memory_fraction`` changes the limit later.
     driver, host_devices, host_capacity_bytes
         ``"host"`` is memory of this process, for tests without a GPU.
     shim_path
@@ -103,7 +105,7 @@ def install(
             "touches the GPU"
         )
     library = os.fspath(library_path) if library_path is not None else _own_library()
-    said = (capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits)
+    said = (capacity, headroom_bytes, handle_bytes_max, wait_max, stream_waits, background_thread)
     options = _Options(
         is_said=int(driver != "cuda" or any(value is not None for value in said)),
         driver_kind=_DRIVERS[driver],
@@ -114,6 +116,7 @@ def install(
         handle_bytes_max=handle_bytes_max or 0,
         wait_max_us=0 if wait_max is None else max(1, round(wait_max * 1e6)),
         stream_waits=int(stream_waits is not False),
+        background_thread=int(background_thread is not False),
     )
     shim = ctypes.CDLL(os.fspath(shim_path) if shim_path is not None else str(build.shim()))
     words = ctypes.create_string_buffer(_WORDS_BYTES)

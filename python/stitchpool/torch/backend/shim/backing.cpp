@@ -27,7 +27,7 @@ void Backing::configure(const Options& options) {
   settings.stream_waits = options.stream_waits ? 1 : 0;
   // Torch copies between devices by kernels of either, wherever they can reach each other.
   settings.open_to_peers = 1;
-  settings.background_thread = 1;
+  settings.background_thread = options.background_thread ? 1 : 0;
   if (options.handle_bytes_max != 0) {
     settings.handle_bytes_max = options.handle_bytes_max;
   }

@@ -23,6 +23,7 @@ struct Options {
   uint64_t handle_bytes_max = 0;  // 0: the pool's default
   uint64_t wait_max_us = 0;       // 0: the pool's default
   bool stream_waits = true;
+  bool background_thread = true;
 };
 
 class Backing {

@@ -30,6 +30,7 @@ struct stitchpool_torch_options {
   uint64_t wait_max_us;
   int32_t stream_waits;
   int32_t is_said;
+  int32_t background_thread;
 };
 
 // 0: installed. Else `words` says why not.
@@ -46,6 +47,7 @@ __attribute__((visibility("default"))) int stitchpool_torch_install(
     options.handle_bytes_max = wanted->handle_bytes_max;
     options.wait_max_us = wanted->wait_max_us;
     options.stream_waits = wanted->stream_waits != 0;
+    options.background_thread = wanted->background_thread != 0;
     stitchpool::Allocator::install(library_path, options);
     return 0;
   } catch (const c10::Error& error) {

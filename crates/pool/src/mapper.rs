@@ -12,11 +12,12 @@ pub(crate) mod pins;
 pub(crate) mod slack;
 pub(crate) mod slot;
 pub(crate) mod space;
+pub(crate) mod stale;
 pub(crate) mod tray;
 
 use crate::arena::{ArenaId, Arenas};
 use crate::capture::Captures;
-use crate::clock::{Clock, Fence};
+use crate::clock::Clock;
 use crate::error::Error as PoolError;
 use crate::heap::Heap;
 use crate::heap::inside::Inside;
@@ -28,7 +29,6 @@ use crate::mapper::pins::Pins;
 use crate::mapper::slot::Slot;
 use crate::mapper::space::Space;
 use crate::mapper::tray::Trays;
-use crate::mutant::{Mutant, is_planted};
 use crate::order::Order;
 use crate::settings::Settings;
 use crate::unit::UNIT_BYTES;
@@ -147,78 +147,6 @@ impl Mapper {
                 tracing::debug!(%error, stream = clock.serial(), "a stream could not be asked");
             }
         }
-    }
-
-    /// Unmaps stale slots whose fences are past, `limit` at most. What the driver refuses stays stale.
-    pub(crate) fn retire_stale(&mut self, limit: usize) -> Result<usize, Error> {
-        let mut done = 0;
-        let mut kept = VecDeque::with_capacity(self.stale.len());
-        let mut refusal = None;
-        while let Some(at) = self.stale.pop_front() {
-            if !self.is_past(at) || done >= limit || refusal.is_some() {
-                kept.push_back(at);
-                continue;
-            }
-            match self.unmap(at) {
-                Ok(handle) => {
-                    done += 1;
-                    if let Some(handle) = handle {
-                        self.settle(handle, true);
-                    }
-                }
-                Err(error) => {
-                    refusal = Some(error);
-                    kept.push_back(at);
-                }
-            }
-        }
-        self.stale = kept;
-        refusal.map_or(Ok(done), Err)
-    }
-
-    /// Unmaps the oldest stale slot whose fences are past. False: there is none.
-    pub(crate) fn retire_next(&mut self) -> Result<bool, Error> {
-        let Some(index) = self.stale.iter().position(|at| self.is_past(*at)) else { return Ok(false) };
-        let Some(at) = self.stale.remove(index) else { return Ok(false) };
-        match self.unmap(at) {
-            Ok(handle) => {
-                if let Some(handle) = handle {
-                    self.settle(handle, true);
-                }
-                Ok(true)
-            }
-            Err(error) => {
-                self.stale.insert(index.min(self.stale.len()), at);
-                Err(error)
-            }
-        }
-    }
-
-    /// Unmaps stale slots for a caller who came for something else, `limit` at most.
-    pub(crate) fn retire_some(&mut self, limit: usize) {
-        let stale = self.stale.len();
-        if let Err(error) = self.retire_stale(limit) {
-            tracing::debug!(%error, "stale mappings stay");
-        }
-        tracing::trace!(retired = stale - self.stale.len().min(stale), "took stale mappings down");
-    }
-
-    /// Whether nothing uses a stale slot any more.
-    fn is_past(&self, at: Address) -> bool {
-        match self.slot_holding(at.0) {
-            Some(Slot::Stale { fences, .. }) => fences.iter().all(Fence::is_passed) || is_planted(Mutant::UnmapEarly),
-            _ => false,
-        }
-    }
-
-    /// A slot's handle goes elsewhere, or its view is gone: what still stands there is stale until these points are
-    /// past.
-    pub(crate) fn make_stale(&mut self, at: Address, fences: Vec<Fence>) {
-        if let Some(chain) = self.chain_holding_mut(at.0) {
-            chain.make_stale(at, fences);
-            self.stale.push_back(at);
-        }
-        self.forget_unfilled(at);
     }
 
     /// Makes a slot a hole, and gives its handle: nothing else does that to one that is mapped. Whoever calls it has

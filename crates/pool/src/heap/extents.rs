@@ -55,6 +55,15 @@ impl Extents {
         }
     }
 
+    /// Has the processor fetch what will be looked at when these bytes become free.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, lanes: impl Lanes, start: u64) {
+        let Place { stretch, unit } = Place::of(start);
+        if let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == stretch) {
+            tree.foresee(lanes, unit);
+        }
+    }
+
     /// Adds free bytes, joined with the neighbours they touch. The bytes are not free already.
     pub(crate) fn insert(&mut self, start: u64, units: u32) {
         self.insert_with(Fours, start, units);

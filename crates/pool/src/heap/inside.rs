@@ -173,6 +173,7 @@ impl Inside {
     #[inline(always)]
     fn free_with(&mut self, lanes: impl Lanes, address: u64, epoch: u64) -> Freed {
         self.live.foresee(address);
+        self.extents.foresee(lanes, address);
         self.settle_with(lanes);
         if !self.uses.is_empty() {
             return self.free(address, None);

@@ -56,6 +56,15 @@ impl Leaf {
         self.lengths[slot % LANES] = Number::of(piece.units);
     }
 
+    /// Has the processor fetch all of it.
+    #[inline(always)]
+    pub(crate) fn foresee(&self) {
+        for numbers in [&self.lengths, &self.starts] {
+            scan::prefetch(&numbers[0]);
+            scan::prefetch(&numbers[LANES / 2]);
+        }
+    }
+
     /// Bit `i` is set iff the extent in slot `i` has `units`, which are not 0.
     #[inline(always)]
     pub(crate) fn with(&self, lanes: impl Lanes, units: u32) -> u32 {

@@ -32,6 +32,9 @@ pub(crate) struct Found {
     position: Position,
 }
 
+/// The leaves of so many groups, half a megabyte, are not all at hand.
+const FAR: usize = 32;
+
 impl Tree {
     pub(crate) fn new() -> Self {
         let mut tree =
@@ -57,6 +60,15 @@ impl Tree {
             }
             self.bounds.set(group, part.largest());
             group = self.bounds.first_at_least(lanes, group + 1, units)?;
+        }
+    }
+
+    /// Has the processor fetch the leaf that has this place, where the tree is so large that it will not have it.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, lanes: impl Lanes, place: u32) {
+        if self.groups.len() >= FAR {
+            let (group, leaf) = self.leaf_of(lanes, place);
+            self.groups[group].leaves()[leaf].foresee();
         }
     }
 

@@ -103,9 +103,9 @@ impl Bell {
 fn take_down(mapper: &Mutex<Mapper>, bell: &Bell) {
     let mut mapper = mapper.lock();
     while *bell.call.lock() != Call::End {
-        match mapper.retire_next() {
-            Ok(true) => MutexGuard::bump(&mut mapper),
-            Ok(false) => return,
+        match mapper.retire_stale(1) {
+            Ok(0) => return,
+            Ok(_) => MutexGuard::bump(&mut mapper),
             // The next call tries again.
             Err(error) => return tracing::debug!(%error, "a stale mapping stays"),
         }

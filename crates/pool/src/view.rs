@@ -198,9 +198,7 @@ impl Mapper {
         let viewed = chain.slots().iter().filter(|slot| matches!(slot, Slot::Viewed(_)));
         let viewed: Vec<Address> = viewed.map(Slot::at).collect();
         viewed.into_iter().for_each(|at| self.make_stale(at, fences.clone()));
-        if let Err(error) = self.retire_stale(RETIRED_AT_ONCE) {
-            tracing::debug!(%error, "a view's mappings stay until a tick takes them down");
-        }
+        self.retire_some(RETIRED_AT_ONCE);
     }
 }
 

@@ -35,39 +35,48 @@ impl Eights {
     }
 }
 
-impl Lanes for Eights {
-    const EVEN: bool = true;
+/// Lanes whose functions stand beside them, compiled for a processor that has more than all of its kind. Whoever has such
+/// lanes runs on one.
+macro_rules! lanes_of_functions {
+    ($lanes:ident) => {
+        impl Lanes for $lanes {
+            const EVEN: bool = true;
 
-    #[inline(always)]
-    fn at_least(self, numbers: &[Number; LANES], wanted: u32) -> u32 {
-        // SAFETY: there is AVX2.
-        unsafe { at_least(numbers, wanted) }
-    }
+            #[inline(always)]
+            fn at_least(self, numbers: &[Number; LANES], wanted: u32) -> u32 {
+                // SAFETY: there are such lanes.
+                unsafe { at_least(numbers, wanted) }
+            }
 
-    #[inline(always)]
-    fn has(self, numbers: &[Number; LANES], wanted: u32) -> bool {
-        // SAFETY: there is AVX2.
-        unsafe { has(numbers, wanted) }
-    }
+            #[inline(always)]
+            fn has(self, numbers: &[Number; LANES], wanted: u32) -> bool {
+                // SAFETY: there are such lanes.
+                unsafe { has(numbers, wanted) }
+            }
 
-    #[inline(always)]
-    fn has_sum(self, numbers: &[Number; LANES], others: &[Number; LANES], wanted: u32) -> bool {
-        // SAFETY: there is AVX2.
-        unsafe { has_sum(numbers, others, wanted) }
-    }
+            #[inline(always)]
+            fn has_sum(self, numbers: &[Number; LANES], others: &[Number; LANES], wanted: u32) -> bool {
+                // SAFETY: there are such lanes.
+                unsafe { has_sum(numbers, others, wanted) }
+            }
 
-    #[inline(always)]
-    fn largest_but(self, numbers: &[Number; LANES], but: usize) -> u32 {
-        // SAFETY: there is AVX2.
-        unsafe { largest_but(numbers, but) }
-    }
+            #[inline(always)]
+            fn largest_but(self, numbers: &[Number; LANES], but: usize) -> u32 {
+                // SAFETY: there are such lanes.
+                unsafe { largest_but(numbers, but) }
+            }
 
-    #[inline(always)]
-    fn shift(self, numbers: &mut [Number; LANES], from: usize, up: isize) {
-        // SAFETY: there is AVX2.
-        unsafe { shift(numbers, from, up) }
-    }
+            #[inline(always)]
+            fn shift(self, numbers: &mut [Number; LANES], from: usize, up: isize) {
+                // SAFETY: there are such lanes.
+                unsafe { shift(numbers, from, up) }
+            }
+        }
+    };
 }
+pub(crate) use lanes_of_functions;
+
+lanes_of_functions!(Eights);
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
 fn play<T: Task>(eights: Eights, task: T) -> T::Output {

@@ -59,7 +59,7 @@ impl Extents {
     #[inline(always)]
     pub(crate) fn foresee(&self, lanes: impl Lanes, start: u64) {
         let Place { stretch, unit } = Place::of(start);
-        if let Some((_, tree)) = self.trees.iter().find(|(number, _)| *number == stretch) {
+        if let Some(tree) = self.tree(stretch) {
             tree.foresee(lanes, unit);
         }
     }

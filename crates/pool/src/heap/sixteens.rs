@@ -1,6 +1,7 @@
 //! Scans and edits of sixteen lanes at a time, which guess nothing and need no gathering of bits: a comparison gives a
 //! mask. Only where the processor has AVX-512.
 
+use crate::heap::eights::{Eights, lanes_of_functions};
 use crate::heap::lanes::{Lanes, Task};
 use crate::heap::scan::{LANES, Number};
 use std::arch::x86_64::{
@@ -19,14 +20,10 @@ const SIXTEEN: usize = LANES / 2;
 impl Sixteens {
     /// `None` where the processor has not what it takes.
     pub(crate) fn find() -> Option<Self> {
-        let has_all = is_x86_feature_detected!("avx512f")
+        let has_more = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt");
-        has_all.then_some(Self(()))
+            && is_x86_feature_detected!("avx512vl");
+        Eights::find().filter(|_| has_more).map(|_| Self(()))
     }
 
     /// Does work that is compiled for such a processor.
@@ -37,39 +34,7 @@ impl Sixteens {
     }
 }
 
-impl Lanes for Sixteens {
-    const EVEN: bool = true;
-
-    #[inline(always)]
-    fn at_least(self, numbers: &[Number; LANES], wanted: u32) -> u32 {
-        // SAFETY: there is AVX-512.
-        unsafe { at_least(numbers, wanted) }
-    }
-
-    #[inline(always)]
-    fn has(self, numbers: &[Number; LANES], wanted: u32) -> bool {
-        // SAFETY: there is AVX-512.
-        unsafe { has(numbers, wanted) }
-    }
-
-    #[inline(always)]
-    fn has_sum(self, numbers: &[Number; LANES], others: &[Number; LANES], wanted: u32) -> bool {
-        // SAFETY: there is AVX-512.
-        unsafe { has_sum(numbers, others, wanted) }
-    }
-
-    #[inline(always)]
-    fn largest_but(self, numbers: &[Number; LANES], but: usize) -> u32 {
-        // SAFETY: there is AVX-512.
-        unsafe { largest_but(numbers, but) }
-    }
-
-    #[inline(always)]
-    fn shift(self, numbers: &mut [Number; LANES], from: usize, up: isize) {
-        // SAFETY: there is AVX-512.
-        unsafe { shift(numbers, from, up) }
-    }
-}
+lanes_of_functions!(Sixteens);
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,bmi1,bmi2,lzcnt")]
 fn play<T: Task>(sixteens: Sixteens, task: T) -> T::Output {

@@ -1,10 +1,13 @@
 //! The recent frees of a heap, newest last, each with its epoch: what tells whether freed bytes may
 //! still be in use by the GPU. It is read only on a miss.
 
+use crate::heap::live::LiveTable;
 use crate::unit::{UNIT_BYTES, bytes_of};
 use std::collections::VecDeque;
 
-/// How many frees are remembered. Eight frees a millisecond and a GPU 50 ms behind make 400.
+/// How many frees are remembered at least. Eight frees a millisecond and a GPU 50 ms behind make 400.
+const ENTRIES_MIN: usize = 512;
+/// And at most.
 const ENTRIES_MAX: usize = 4096;
 /// An entry's low bits: how many units were freed. Above them stands where, in units from the anchor.
 const LENGTH_BITS: u32 = 24;
@@ -18,11 +21,14 @@ pub(crate) struct Freed {
     pub(crate) epoch: u64,
 }
 
-/// A ring of the last frees. Epochs never fall from one entry to the next.
+/// A ring of the last frees: as many as the heap's table of live blocks has room for, between the two limits. Epochs
+/// never fall from one entry to the next.
 #[derive(Debug, Default)]
 pub(crate) struct FreeLog {
-    /// Entry `i` of all there ever were stands at `i % ENTRIES_MAX`.
+    /// The newest entry stands before `next`, the oldest at it, or, if nothing stands there, first of all.
     ring: Vec<u64>,
+    /// Where the next entry goes; at most the ring's length.
+    next: usize,
     /// How many entries there ever were.
     pushed: u64,
     /// The epoch of the newest entry; 0: none yet.
@@ -44,32 +50,38 @@ struct Turn {
 }
 
 impl FreeLog {
-    /// Remembers a free of so many units. An epoch below the newest is taken as the newest.
+    /// Remembers a free of so many units. An epoch below the newest is taken as the newest. `live` is the heap's table.
     #[inline(always)]
-    pub(crate) fn push(&mut self, start: u64, units: u32, epoch: u64) {
+    pub(crate) fn push(&mut self, start: u64, units: u32, epoch: u64, live: &LiveTable) {
         if epoch > self.last_epoch || units > LENGTH_MAX {
-            return self.push_otherwise(start, units, epoch);
+            return self.push_otherwise(start, units, epoch, live);
         }
-        let at = self.pushed as usize % ENTRIES_MAX;
         let offset_units = start.wrapping_sub(self.anchor) / UNIT_BYTES;
         let entry = (offset_units << LENGTH_BITS) | u64::from(units);
-        match self.ring.get_mut(at) {
+        match self.ring.get_mut(self.next) {
             Some(oldest) => *oldest = entry,
-            None => self.grow(entry),
+            None => self.push_at_end(entry, live),
         }
+        self.next += 1;
         self.pushed += 1;
     }
 
+    /// The ring ends here: it grows, or begins anew.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, entry: u64) {
-        self.ring.push(entry);
+    fn push_at_end(&mut self, entry: u64, live: &LiveTable) {
+        let wanted = live.capacity().clamp(ENTRIES_MIN, ENTRIES_MAX);
+        if self.ring.len() < wanted {
+            return self.ring.push(entry);
+        }
+        self.next = 0;
+        self.ring[0] = entry;
     }
 
     /// The first free of an epoch, or one so long that it takes several entries.
     #[cold]
     #[inline(never)]
-    fn push_otherwise(&mut self, start: u64, units: u32, epoch: u64) {
+    fn push_otherwise(&mut self, start: u64, units: u32, epoch: u64, live: &LiveTable) {
         if self.pushed == 0 {
             self.anchor = start;
         }
@@ -83,10 +95,10 @@ impl FreeLog {
         }
         let (mut start, mut units) = (start, units);
         while units > LENGTH_MAX {
-            self.push(start, LENGTH_MAX, self.last_epoch);
+            self.push(start, LENGTH_MAX, self.last_epoch, live);
             (start, units) = (start + bytes_of(LENGTH_MAX), units - LENGTH_MAX);
         }
-        self.push(start, units, self.last_epoch);
+        self.push(start, units, self.last_epoch, live);
     }
 
     /// The first entry that the ring still has.
@@ -97,11 +109,12 @@ impl FreeLog {
     /// The frees with an epoch above `passed`, newest first.
     pub(crate) fn newer_than(&self, passed: u64) -> impl Iterator<Item = Freed> + '_ {
         let mut turns = self.turns.iter().rev().peekable();
-        let freed = (self.oldest()..self.pushed).rev().map(move |index| {
+        let (newer, older) = self.ring.split_at(self.next);
+        let entries = newer.iter().rev().chain(older.iter().rev());
+        let freed = (self.oldest()..self.pushed).rev().zip(entries).map(move |(index, &entry)| {
             while turns.peek().is_some_and(|turn| turn.entry > index) {
                 turns.next();
             }
-            let entry = self.ring[index as usize % ENTRIES_MAX];
             let offset_units = entry.cast_signed() >> LENGTH_BITS;
             let start = self.anchor.wrapping_add_signed(offset_units * UNIT_BYTES.cast_signed());
             let end = start + bytes_of(entry as u32 & LENGTH_MAX);
@@ -130,18 +143,26 @@ impl FreeLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heap::live::Block;
 
     /// In a place of the address space where frees below the first are possible.
     const BASE: u64 = 1 << 46;
 
+    /// A table that has held so many blocks.
+    fn table(count: usize) -> LiveTable {
+        let mut live = LiveTable::default();
+        (0..count as u64).for_each(|n| live.insert(Block { address: BASE + n * UNIT_BYTES, units: 1 }));
+        live
+    }
+
     #[test]
     fn a_full_ring_says_what_it_lost() {
-        let mut log = FreeLog::default();
+        let (mut log, live) = (FreeLog::default(), table(ENTRIES_MAX));
         for n in 0..ENTRIES_MAX as u64 {
-            log.push(BASE + n * 1024, 1, 1 + n / 1000);
+            log.push(BASE + n * 1024, 1, 1 + n / 1000, &live);
         }
         assert_eq!((log.lost_epoch(), log.last_epoch()), (0, 5));
-        log.push(BASE - 512, 1, 6);
+        log.push(BASE - 512, 1, 6, &live);
         assert_eq!((log.lost_epoch(), log.last_epoch()), (1, 6));
         assert_eq!(log.newer_than(0).next(), Some(Freed { start: BASE - 512, end: BASE, epoch: 6 }));
         assert_eq!(log.newer_than(4).count(), 1 + 96, "newest first, down to the first old one");
@@ -152,19 +173,38 @@ mod tests {
 
     #[test]
     fn every_epoch_is_forgotten_with_its_last_free() {
-        let mut log = FreeLog::default();
-        for epoch in 1..=3 * ENTRIES_MAX as u64 {
-            log.push(BASE, 1, epoch);
-            assert_eq!(log.lost_epoch(), epoch.saturating_sub(ENTRIES_MAX as u64));
-            assert!(log.turns.len() <= ENTRIES_MAX + 2);
+        let (mut log, live) = (FreeLog::default(), LiveTable::default());
+        for epoch in 1..=3 * ENTRIES_MIN as u64 {
+            log.push(BASE, 1, epoch, &live);
+            assert_eq!(log.lost_epoch(), epoch.saturating_sub(ENTRIES_MIN as u64));
+            assert!(log.turns.len() <= ENTRIES_MIN + 2);
         }
     }
 
     #[test]
-    fn a_late_entry_of_an_old_epoch_does_not_hide_newer_ones() {
+    fn a_log_grows_with_the_table_of_live_blocks_and_loses_nothing_by_it() {
         let mut log = FreeLog::default();
-        log.push(0, 1, 7);
-        log.push(512, 1, 3);
+        let mut pushed = 0..;
+        let mut push = |log: &mut FreeLog, count: usize, live: &LiveTable| {
+            let starts = pushed.by_ref().take(count).map(|n: u64| BASE + n * UNIT_BYTES);
+            starts.for_each(|start| log.push(start, 1, 1, live));
+        };
+        push(&mut log, 700, &LiveTable::default());
+        assert_eq!(log.newer_than(0).count(), ENTRIES_MIN);
+        let live = table(1000);
+        push(&mut log, ENTRIES_MIN * 2 - 700, &live);
+        assert_eq!(log.newer_than(0).count(), ENTRIES_MIN, "only where the ring ends it can grow");
+        push(&mut log, 3000, &live);
+        let kept: Vec<u64> = log.newer_than(0).map(|freed| (freed.start - BASE) / UNIT_BYTES).collect();
+        let newest = ENTRIES_MIN as u64 * 2 + 3000;
+        assert_eq!(kept, (newest - live.capacity() as u64..newest).rev().collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_late_entry_of_an_old_epoch_does_not_hide_newer_ones() {
+        let (mut log, live) = (FreeLog::default(), LiveTable::default());
+        log.push(0, 1, 7, &live);
+        log.push(512, 1, 3, &live);
         let newer: Vec<Freed> = log.newer_than(5).collect();
         let expected = [Freed { start: 512, end: 1024, epoch: 7 }, Freed { start: 0, end: 512, epoch: 7 }];
         assert_eq!(newer, expected, "the late one is taken as newer than it is: later, never too early");
@@ -173,7 +213,7 @@ mod tests {
     #[test]
     fn a_long_free_takes_several_entries() {
         let mut log = FreeLog::default();
-        log.push(BASE, 2 * LENGTH_MAX + 5, 1);
+        log.push(BASE, 2 * LENGTH_MAX + 5, 1, &LiveTable::default());
         let middle = BASE + bytes_of(LENGTH_MAX);
         let spans: Vec<(u64, u64)> = log.newer_than(0).map(|freed| (freed.start, freed.end)).collect();
         let last = middle + bytes_of(LENGTH_MAX);

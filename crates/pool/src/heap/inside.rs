@@ -160,7 +160,7 @@ impl Inside {
         }
         self.promise.state = State::Spare;
         let units = self.promise.units;
-        self.log.push(address, units, epoch);
+        self.log.push(address, units, epoch, &self.live);
         self.note_free(units)
     }
 
@@ -180,7 +180,7 @@ impl Inside {
         }
         let Some(units) = self.live.remove(address) else { return Freed::Unknown };
         self.extents.insert_with(lanes, address, units);
-        self.log.push(address, units, epoch);
+        self.log.push(address, units, epoch, &self.live);
         self.note_free(units)
     }
 
@@ -213,7 +213,7 @@ impl Inside {
     #[inline(always)]
     pub(crate) fn free_now(&mut self, start: u64, units: u32, epoch: u64) {
         self.extents.insert(start, units);
-        self.log.push(start, units, epoch);
+        self.log.push(start, units, epoch, &self.live);
     }
 
     /// Whether the stream with this serial is the tenant's, and not retired.

@@ -29,7 +29,7 @@ impl Inside {
         let free: Vec<Extent> = self.extents.iter().collect();
         for Extent { start, units } in free {
             if fences.is_empty() {
-                self.log.push(start, units, epoch);
+                self.log.push(start, units, epoch, &self.live);
             } else if self.extents.remove_range(start, units) {
                 self.pending.push(Pending { start, units, epoch, fences: fences.clone() });
             }

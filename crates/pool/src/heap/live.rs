@@ -127,6 +127,11 @@ impl LiveTable {
         self.stretches().map(|(_, stretch)| stretch.count()).sum()
     }
 
+    /// How many it holds without growing.
+    pub(crate) fn capacity(&self) -> usize {
+        self.stretches().map(|(_, stretch)| stretch.capacity()).sum()
+    }
+
     /// Bytes that the table itself takes.
     pub(crate) fn own_bytes(&self) -> u64 {
         self.stretches().map(|(_, stretch)| stretch.own_bytes()).sum()

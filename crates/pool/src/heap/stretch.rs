@@ -135,7 +135,12 @@ impl Stretch {
 
     /// How many blocks there are.
     pub(crate) const fn count(&self) -> usize {
-        self.buckets.len() * FULL - self.room
+        self.capacity() - self.room
+    }
+
+    /// How many it holds without growing.
+    pub(crate) const fn capacity(&self) -> usize {
+        self.buckets.len() * FULL
     }
 
     /// All blocks, in no order.

@@ -4,9 +4,10 @@ run begins as a fresh process does, and need not import anything.
 
     one.py      # reads requests from its input, one JSON object a line, until that ends
 
-A request has `workload`, `allocator`, `cap_bytes` (0: none), `snapshot` (the file that torch's record of all
-allocations goes to; empty: none is kept) and `socket`, where the run is led from: it says which process it is and
-when it is ready, makes a step whenever it is told to, and its figures at the end.
+A request has `workload`, `size` (of its batches, beside their usual one), `allocator`, `cap_bytes` (0: none),
+`snapshot` (the file that torch's record of all allocations goes to; empty: none is kept) and `socket`, where the run is
+led from: it says which process it is and when it is ready, makes a step whenever it is told to, and its figures at the
+end.
 """
 
 import gzip
@@ -69,7 +70,7 @@ def run(request, lead):
     pool_stats = settle(request)
     if request["snapshot"]:
         torch.cuda.memory._record_memory_history(context=None, max_entries=EVENTS_MAX)
-    draw, step = importlib.import_module(f"workloads.{request['workload']}").prepare()
+    draw, step = importlib.import_module(f"workloads.{request['workload']}").prepare(request["size"])
     torch.cuda.synchronize()
     tell(lead, {"ready": True})
     for line in lead:

@@ -48,11 +48,11 @@ class Stable:
         self.listener.close()
         self.log.close()
 
-    def start(self, workload, allocator, cap_bytes, snapshot):
+    def start(self, workload, allocator, size=1, cap_bytes=0, snapshot=""):
         """A new run's socket."""
         server = self.servers[CONF.get(allocator, "")]
-        request = {"workload": workload, "allocator": allocator, "cap_bytes": cap_bytes, "snapshot": snapshot,
-                   "socket": self.address}
+        request = {"workload": workload, "allocator": allocator, "size": size, "cap_bytes": cap_bytes,
+                   "snapshot": snapshot, "socket": self.address}
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         line, _ = self.listener.accept()
@@ -113,12 +113,13 @@ class Run:
 
 
 class Race:
-    """One round of a workload: a run under each allocator."""
+    """One round of a workload: a run under each allocator, each of its own size where they are given by allocator."""
 
     def __init__(self, stable, workload, allocators, cap_bytes=0, snapshot=""):
+        sizes = allocators if isinstance(allocators, dict) else dict.fromkeys(allocators, 1)
         self.runs = {}
-        for allocator in allocators:
-            self.runs[allocator] = Run(stable.start(workload, allocator, cap_bytes, snapshot))
+        for allocator, size in sizes.items():
+            self.runs[allocator] = Run(stable.start(workload, allocator, size, cap_bytes, snapshot))
         for run in self.runs.values():
             run.hear()
         self.steps = 0

@@ -2,6 +2,7 @@
 
 import torch
 from llama import WORDS, adam, heavy_tailed, words
+from sizes import scaled
 from torch import nn
 from torch.nn import functional as F
 
@@ -25,7 +26,7 @@ class Mixture(nn.Module):
         return x + mixed
 
 
-def prepare():
+def prepare(size):
     with torch.device("cuda"):
         embed = nn.Embedding(WORDS, WIDTH)
         model = nn.Sequential(*(Mixture() for _ in range(LAYERS)), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, 4096))
@@ -34,7 +35,7 @@ def prepare():
     dice = torch.Generator().manual_seed(3)
 
     def draw():
-        return (words(dice, heavy_tailed(dice, 16384, 49152)),)
+        return (words(dice, scaled(heavy_tailed(dice, 16384, 49152), size)),)
 
     def step(tokens):
         loss = F.cross_entropy(model(embed(tokens)).float(), tokens % 4096)

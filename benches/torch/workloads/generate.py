@@ -2,14 +2,15 @@
 
 import torch
 from llama import billion, heavy_tailed, words
+from sizes import scaled
 
 
-def prepare():
+def prepare(size):
     model = billion(recompute=False).eval()
     dice = torch.Generator().manual_seed(4)
 
     def draw():
-        batch = int(torch.randint(40, 65, (1,), generator=dice))
+        batch = scaled(int(torch.randint(40, 65, (1,), generator=dice)), size)
         return (words(dice, batch, heavy_tailed(dice, 640, 1536)),)
 
     def step(prompts):

@@ -2,9 +2,10 @@
 
 import torch
 from llama import adam, billion, heavy_tailed, words
+from sizes import scaled
 
 
-def prepare():
+def prepare(size):
     model = billion(recompute=True)
     model.requires_grad_(False)
     model.layers[-4:].requires_grad_(True)
@@ -12,7 +13,7 @@ def prepare():
     dice = torch.Generator().manual_seed(8)
 
     def draw():
-        return (words(dice, 40, heavy_tailed(dice, 384, 1024)),)
+        return (words(dice, scaled(40, size), heavy_tailed(dice, 384, 1024)),)
 
     def step(prompts):
         model.eval()

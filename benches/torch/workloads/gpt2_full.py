@@ -2,16 +2,17 @@
 
 import torch
 from llama import WORDS, Llama, adam, words
+from sizes import scaled
 
 
-def prepare():
+def prepare(size):
     with torch.device("cuda"):
         model = Llama(768, 12, 12, 2048, WORDS)
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(2)
 
     def draw():
-        return (words(dice, 48, int(torch.randint(64, 1024, (1,), generator=dice))),)
+        return (words(dice, scaled(48, size), int(torch.randint(64, 1024, (1,), generator=dice))),)
 
     def step(tokens):
         with torch.autocast("cuda", torch.bfloat16):

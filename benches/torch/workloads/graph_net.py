@@ -2,6 +2,7 @@
 
 import torch
 from llama import adam, heavy_tailed
+from sizes import scaled
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,14 +21,14 @@ class Passing(nn.Module):
         return nodes + F.relu(self.update(torch.cat((nodes, heard), 1)))
 
 
-def prepare():
+def prepare(size):
     layers = nn.ModuleList(Passing() for _ in range(4)).cuda()
     head = nn.Linear(WIDTH, 16).cuda()
     optimizer = adam(nn.ModuleList((layers, head)))
     dice = torch.Generator().manual_seed(7)
 
     def draw():
-        count = heavy_tailed(dice, 20000, 80000)
+        count = scaled(heavy_tailed(dice, 20000, 80000), size)
         edges = torch.randint(0, count, (2, 8 * count), generator=dice).cuda()
         return torch.randn(count, WIDTH, generator=dice).cuda(), edges
 

@@ -2,6 +2,7 @@
 
 import torch
 from llama import adam, billion, heavy_tailed, words
+from sizes import scaled
 from torch import nn
 
 RANK = 16
@@ -26,13 +27,13 @@ def add_lora(model):
     return model
 
 
-def prepare():
+def prepare(size):
     model = add_lora(billion(recompute=True))
     optimizer = adam(model)
     dice = torch.Generator().manual_seed(1)
 
     def draw():
-        return (words(dice, 48, heavy_tailed(dice, 160, 1024)),)
+        return (words(dice, scaled(48, size), heavy_tailed(dice, 160, 1024)),)
 
     def step(tokens):
         loss = model.loss(tokens)

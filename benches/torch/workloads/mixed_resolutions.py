@@ -2,6 +2,7 @@
 
 import torch
 from llama import adam
+from sizes import scaled
 from torch import nn
 from torch.nn import functional as F
 
@@ -24,7 +25,7 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
-def prepare():
+def prepare(size):
     parts = [nn.Conv2d(3, 96, 4, 4)]
     for width, depth in ((96, 3), (192, 3), (384, 6)):
         parts += [Stage(width) for _ in range(depth)]
@@ -36,7 +37,7 @@ def prepare():
 
     def draw():
         side = 32 * int(torch.randint(4, 20, (1,), generator=dice))
-        batch = max(16, 96 * 224 * 224 // (side * side))
+        batch = scaled(max(16, 96 * 224 * 224 // (side * side)), size)
         return (torch.rand(batch, 3, side, side, generator=dice).cuda(),)
 
     def step(pictures):

@@ -4,5 +4,5 @@ import torch
 from offloading import offloaded
 
 
-def prepare():
-    return offloaded(lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))
+def prepare(size):
+    return offloaded(size, lambda: torch.autograd.graph.save_on_cpu(pin_memory=True))

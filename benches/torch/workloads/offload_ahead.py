@@ -31,6 +31,6 @@ class Offload:
         return tensor
 
 
-def prepare():
+def prepare(size):
     offload = Offload()
-    return offloaded(lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack))
+    return offloaded(size, lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack))

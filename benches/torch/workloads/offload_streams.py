@@ -61,6 +61,7 @@ class Offload:
         self.returned.clear()
 
 
-def prepare():
+def prepare(size):
     offload = Offload()
-    return offloaded(lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack), offload.end_step)
+    hooks = lambda: torch.autograd.graph.saved_tensors_hooks(offload.pack, offload.unpack)
+    return offloaded(size, hooks, offload.end_step)

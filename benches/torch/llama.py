@@ -1,6 +1,7 @@
 """A decoder like Llama's, of any size, with random weights."""
 
 import torch
+from sizes import branch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -94,4 +95,4 @@ def heavy_tailed(dice, least, most):
 
 
 def words(dice, *shape):
-    return torch.randint(0, WORDS, shape, generator=dice).cuda(non_blocking=True)
+    return torch.randint(0, WORDS, shape, generator=branch(dice)).cuda(non_blocking=True)

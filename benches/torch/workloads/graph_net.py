@@ -2,7 +2,7 @@
 
 import torch
 from llama import adam, heavy_tailed
-from sizes import scaled
+from sizes import branch, scaled
 from torch import nn
 from torch.nn import functional as F
 
@@ -29,8 +29,9 @@ def prepare(size):
 
     def draw():
         count = scaled(heavy_tailed(dice, 20000, 80000), size)
-        edges = torch.randint(0, count, (2, 8 * count), generator=dice).cuda()
-        return torch.randn(count, WIDTH, generator=dice).cuda(), edges
+        contents = branch(dice)
+        edges = torch.randint(0, count, (2, 8 * count), generator=contents).cuda()
+        return torch.randn(count, WIDTH, generator=contents).cuda(), edges
 
     def step(nodes, edges):
         count = nodes.shape[0]

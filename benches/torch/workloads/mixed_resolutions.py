@@ -2,7 +2,7 @@
 
 import torch
 from llama import adam
-from sizes import scaled
+from sizes import branch, scaled
 from torch import nn
 from torch.nn import functional as F
 
@@ -38,7 +38,7 @@ def prepare(size):
     def draw():
         side = 32 * int(torch.randint(4, 20, (1,), generator=dice))
         batch = scaled(max(16, 96 * 224 * 224 // (side * side)), size)
-        return (torch.rand(batch, 3, side, side, generator=dice).cuda(),)
+        return (torch.rand(batch, 3, side, side, generator=branch(dice)).cuda(),)
 
     def step(pictures):
         with torch.autocast("cuda", torch.bfloat16):

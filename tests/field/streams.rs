@@ -283,3 +283,37 @@ fn f21d_frees_in_flight_are_waited_for_once() {
     let stats = rig.pool().stats();
     assert_eq!(stats.stream_waits + stats.cpu_waits, 1);
 }
+
+/// How often a stream waits for another in order to take what that one freed before a thousand other blocks, when all but
+/// these is done.
+fn waits_for_what_is_done(rig: &Rig, owner: Stream, taker: Stream) -> u64 {
+    let chunk_bytes = rig.shape.chunk_bytes;
+    let (low, large) = (rig.take(owner, chunk_bytes), rig.take(owner, 4 * chunk_bytes));
+    rig.busy(owner);
+    rig.free(large);
+    assert_eq!(rig.pool().trim().released_bytes, 0, "the point of this free is marked");
+    rig.done(owner);
+    rig.busy(owner);
+    rig.free(low);
+    for _ in 0..1000 {
+        let small = rig.take(owner, KIB);
+        rig.free(small);
+    }
+    let before = rig.pool().stats().stream_waits;
+    let block = rig.take(taker, 4 * chunk_bytes);
+    let waits = rig.pool().stats().stream_waits - before;
+    rig.free(block);
+    rig.done(owner);
+    rig.done(taker);
+    rig.pool().trim_and_wait().unwrap();
+    waits
+}
+
+#[test]
+fn what_was_freed_before_much_else_is_known_to_be_done_once_that_was_missed() {
+    let rig = Shape::exact(64 * KIB, 5).build();
+    let (owner, taker) = (rig.stream(), rig.stream());
+    let waits = [(); 3].map(|()| waits_for_what_is_done(&rig, owner, taker));
+    assert_eq!(waits, [1, 0, 0], "the first time the log has lost it, and grows");
+    rig.assert_right();
+}

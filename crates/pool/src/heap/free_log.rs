@@ -21,14 +21,16 @@ pub(crate) struct Freed {
     pub(crate) epoch: u64,
 }
 
-/// A ring of the last frees: as many as the heap's table of live blocks has room for, between the two limits. Epochs
-/// never fall from one entry to the next.
+/// A ring of the last frees: as many as the heap's table of live blocks has room for, or more where others missed what
+/// was lost, between the two limits. Epochs never fall from one entry to the next.
 #[derive(Debug, Default)]
 pub(crate) struct FreeLog {
     /// The newest entry stands before `next`, the oldest at it, or, if nothing stands there, first of all.
     ring: Vec<u64>,
     /// Where the next entry goes; at most the ring's length.
     next: usize,
+    /// So many entries at least, the next time that it ends.
+    least: usize,
     /// How many entries there ever were.
     pushed: u64,
     /// The epoch of the newest entry; 0: none yet.
@@ -70,7 +72,7 @@ impl FreeLog {
     #[cold]
     #[inline(never)]
     fn push_at_end(&mut self, entry: u64, live: &LiveTable) {
-        let wanted = live.capacity().clamp(ENTRIES_MIN, ENTRIES_MAX);
+        let wanted = live.capacity().max(self.least).clamp(ENTRIES_MIN, ENTRIES_MAX);
         if self.ring.len() < wanted {
             return self.ring.push(entry);
         }
@@ -127,6 +129,11 @@ impl FreeLog {
     pub(crate) fn lost_epoch(&self) -> u64 {
         let oldest = self.oldest();
         self.turns.iter().rev().find(|turn| turn.entry < oldest).map_or(0, |turn| turn.epoch)
+    }
+
+    /// What it has lost was missed: it shall be twice as long.
+    pub(crate) const fn lengthen(&mut self) {
+        self.least = 2 * self.ring.len();
     }
 
     /// The newest epoch of any free; 0: none.
@@ -198,6 +205,14 @@ mod tests {
         let kept: Vec<u64> = log.newer_than(0).map(|freed| (freed.start - BASE) / UNIT_BYTES).collect();
         let newest = ENTRIES_MIN as u64 * 2 + 3000;
         assert_eq!(kept, (newest - live.capacity() as u64..newest).rev().collect::<Vec<u64>>());
+        let lengths: Vec<usize> = (0..3)
+            .map(|_| {
+                log.lengthen();
+                push(&mut log, 2 * ENTRIES_MAX, &live);
+                log.newer_than(0).count()
+            })
+            .collect();
+        assert_eq!(lengths, [2 * live.capacity(), ENTRIES_MAX, ENTRIES_MAX], "and where it was missed");
     }
 
     #[test]

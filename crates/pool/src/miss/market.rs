@@ -66,6 +66,10 @@ impl Market {
                 tracing::debug!(%error, "a stream could not be sealed");
             }
             inside = heap.inside.lock();
+            // Then nothing of the heap is ready, whatever was freed long ago.
+            if inside.log.lost_epoch() > tenant.clock.passed() {
+                inside.log.lengthen();
+            }
         }
         let mut found = candidates(mapper, &inside, heap.index, wanted);
         sort_oldest_last(&inside, &mut found);

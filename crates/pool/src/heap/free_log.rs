@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 const ENTRIES_MIN: usize = 512;
 /// And at most.
 const ENTRIES_MAX: usize = 4096;
+/// For so many live blocks one, for each more two.
+const BLOCKS_FEW: usize = 1024;
+/// The ring takes host memory for so many entries at once, at least.
+const ENTRIES_MORE: usize = 64;
 /// An entry's low bits: how many units were freed. Above them stands where, in units from the anchor.
 const LENGTH_BITS: u32 = 24;
 const LENGTH_MAX: u32 = (1 << LENGTH_BITS) - 1;
@@ -21,8 +25,8 @@ pub(crate) struct Freed {
     pub(crate) epoch: u64,
 }
 
-/// A ring of the last frees: as many as the heap's table of live blocks has room for, or more where others missed what
-/// was lost, between the two limits. Epochs never fall from one entry to the next.
+/// A ring of the last frees: one or two for each live block that the heap's table has room for, or more where others
+/// missed what was lost, between the two limits. Epochs never fall from one entry to the next.
 #[derive(Debug, Default)]
 pub(crate) struct FreeLog {
     /// The newest entry stands before `next`, the oldest at it, or, if nothing stands there, first of all.
@@ -72,8 +76,13 @@ impl FreeLog {
     #[cold]
     #[inline(never)]
     fn push_at_end(&mut self, entry: u64, live: &LiveTable) {
-        let wanted = live.capacity().max(self.least).clamp(ENTRIES_MIN, ENTRIES_MAX);
-        if self.ring.len() < wanted {
+        let (blocks, length) = (live.capacity(), self.ring.len());
+        let wanted = blocks + blocks.saturating_sub(BLOCKS_FEW);
+        let wanted = wanted.max(self.least).clamp(ENTRIES_MIN, ENTRIES_MAX);
+        if length < wanted {
+            if length == self.ring.capacity() {
+                self.ring.reserve_exact(length.max(ENTRIES_MORE).min(wanted - length));
+            }
             return self.ring.push(entry);
         }
         self.next = 0;

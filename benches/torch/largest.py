@@ -64,7 +64,7 @@ def search(stable, workload, cap_bytes, steps, until):
         if not tries:
             break
         sizes = {allocator: parts / PARTS for allocator, parts in tries.items()}
-        for allocator, end in Race(stable, workload, sizes, cap_bytes).finish(steps).items():
+        for allocator, end in Race(stable, workload, tries, cap_bytes, sizes=sizes).finish(steps).items():
             searches[allocator].note(tries[allocator], end)
     return {allocator: one.figures() for allocator, one in searches.items()}
 

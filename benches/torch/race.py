@@ -48,7 +48,7 @@ class Stable:
         self.listener.close()
         self.log.close()
 
-    def start(self, workload, allocator, size=1, cap_bytes=0, snapshot=""):
+    def start(self, workload, allocator, size, cap_bytes, snapshot):
         """A new run's socket."""
         server = self.servers[CONF.get(allocator, "")]
         request = {"workload": workload, "allocator": allocator, "size": size, "cap_bytes": cap_bytes,
@@ -113,12 +113,12 @@ class Run:
 
 
 class Race:
-    """One round of a workload: a run under each allocator, each of its own size where they are given by allocator."""
+    """One round of a workload: a run under each allocator, of its usual size unless `sizes` tells another."""
 
-    def __init__(self, stable, workload, allocators, cap_bytes=0, snapshot=""):
-        sizes = allocators if isinstance(allocators, dict) else dict.fromkeys(allocators, 1)
+    def __init__(self, stable, workload, allocators, cap_bytes=0, snapshot="", sizes=None):
         self.runs = {}
-        for allocator, size in sizes.items():
+        for allocator in allocators:
+            size = (sizes or {}).get(allocator, 1)
             self.runs[allocator] = Run(stable.start(workload, allocator, size, cap_bytes, snapshot))
         for run in self.runs.values():
             run.hear()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real runs of small models under four allocators, step by step in turn; prints one table and the verdicts.
 
-    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--duel] [--record STEPS] [WORKLOAD...]
+    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--pair] [--record STEPS] [WORKLOAD...]
 
 The first argument is as for tests/gpu/torch.sh. Everything goes to torch-runs.json in $OUT, or beside here. Of the
 folder workloads, offload_ahead runs only where it is named.
@@ -11,7 +11,7 @@ its model on the GPU, and take turns: all make step 1, then all step 2, in anoth
 changes on the machine meanwhile meets all of them alike. A ratio is that of the same step in two runs of a round;
 its bound is what 95 % of 2,000 bootstrap draws of the median do not pass. Expandable segments and cudaMallocAsync
 take part in the first round only, and a second native run in the others, where the device has room for it. With
---duel they take part in none, so that more steps fit into the budget.
+--pair they take part in none, so that more steps fit into the budget.
 
 With --record each run is made once more under native, by so many steps and not in any ratio, and its allocations
 go to WORKLOAD.pickle.gz beside the figures: `stitchpool replay` and `report` read them where there is no GPU.
@@ -126,10 +126,10 @@ def verdict(workload, found):
     return f"{workload:<20} {'passes' if not missed else 'MISSES: ' + '; '.join(missed)}", not missed
 
 
-def contestants(rounds, duel):
+def contestants(rounds, pair):
     """The allocators of the next round."""
     if not rounds:
-        return [THEIRS, OURS, *([] if duel else OTHERS)]
+        return [THEIRS, OURS, *([] if pair else OTHERS)]
     mine, other = rounds[0][OURS], rounds[0][THEIRS]
     known = "failed" not in mine and "failed" not in other
     room = known and 2 * other["peak_held_bytes"] + mine["peak_held_bytes"] < ROOM * other["device_bytes"]
@@ -163,7 +163,7 @@ def main():
     parser.add_argument("workloads", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=540, help="seconds that all of it may take")
-    parser.add_argument("--duel", action="store_true", help="native and stitchpool alone")
+    parser.add_argument("--pair", action="store_true", help="leave the two other allocators out")
     parser.add_argument("--record", type=int, default=0, metavar="STEPS")
     wanted = parser.parse_intermixed_args()
     folder = Path(os.environ.get("OUT") or HERE)
@@ -172,13 +172,13 @@ def main():
     results = {workload: [] for workload in workloads}
     with tempfile.TemporaryDirectory() as scratch, Stable(environment(wanted.what, scratch), scratch) as stable:
         # A run's share of what is left for steps, when the starts and the capped runs have taken theirs.
-        runs = len(workloads) * (3 * wanted.rounds - 1 + (0 if wanted.duel else len(OTHERS))) + 2
+        runs = len(workloads) * (3 * wanted.rounds - 1 + (0 if wanted.pair else len(OTHERS))) + 2
         share_s = 0.75 * (wanted.budget - (time.monotonic() - begun)) / runs
         for _ in range(wanted.rounds):
             for workload in workloads:
                 if time.monotonic() - begun > 0.93 * wanted.budget:
                     continue
-                race = Race(stable, workload, contestants(results[workload], wanted.duel))
+                race = Race(stable, workload, contestants(results[workload], wanted.pair))
                 steps = stable.steps.get(workload)
                 results[workload].append(race.finish(steps, LEAST_STEPS, share_s))
                 stable.steps[workload] = race.steps

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const ENTRIES_MIN: usize = 512;
 /// And at most.
 const ENTRIES_MAX: usize = 4096;
-/// For so many live blocks one, for each more two.
+/// So many live blocks get an entry each, and two each those beyond.
 const BLOCKS_FEW: usize = 1024;
 /// The ring takes host memory for so many entries at once, at least.
 const ENTRIES_MORE: usize = 64;

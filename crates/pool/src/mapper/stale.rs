@@ -27,11 +27,10 @@ impl Mapper {
 
     /// Unmaps stale slots for a caller who came for something else, `limit` at most.
     pub(crate) fn retire_some(&mut self, limit: usize) {
-        let stale = self.stale.len();
-        if let Err(error) = self.retire_stale(limit) {
-            tracing::debug!(%error, "stale mappings stay until a tick takes them down");
+        match self.retire_stale(limit) {
+            Ok(retired) => tracing::trace!(retired, "took stale mappings down"),
+            Err(error) => tracing::debug!(%error, "stale mappings stay until a tick takes them down"),
         }
-        tracing::trace!(retired = stale - self.stale.len().min(stale), "took stale mappings down");
     }
 
     /// Whether nothing uses a stale slot any more.

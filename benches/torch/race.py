@@ -14,7 +14,7 @@ CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAs
 # For any one answer of a run.
 LIMIT_S = 60
 # More steps tell nothing new.
-STEPS_MAX = 60
+STEPS_MAX = 200
 
 
 class Stable:
@@ -124,10 +124,10 @@ class Race:
             run.hear()
         self.steps = 0
 
-    def finish(self, steps, least_steps=0, share_s=0.0):
+    def finish(self, steps, least_steps=0, share_s=0.0, most_steps=STEPS_MAX):
         """Makes so many steps, or, with None, as many as fit into a run's share of time, at least a few."""
         begun = time.monotonic()
-        while self.goes_on(steps, least_steps, share_s, time.monotonic() - begun):
+        while self.goes_on(steps, least_steps, share_s, most_steps, time.monotonic() - begun):
             order = list(self.runs.values())
             turn = self.steps % len(order)
             for run in order[turn:] + order[:turn]:
@@ -136,10 +136,10 @@ class Race:
             self.steps += 1
         return {allocator: run.finish() for allocator, run in self.runs.items()}
 
-    def goes_on(self, steps, least_steps, share_s, seconds):
+    def goes_on(self, steps, least_steps, share_s, most_steps, seconds):
         running = sum(run.end is None for run in self.runs.values())
         if running == 0:
             return False
         if steps is not None:
             return self.steps < steps
-        return self.steps < STEPS_MAX and (self.steps < least_steps or seconds < share_s * running)
+        return self.steps < most_steps and (self.steps < least_steps or seconds < share_s * running)

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Real runs of small models under four allocators, step by step in turn; prints one table and the verdicts.
 
-    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--pair] [--record STEPS] [WORKLOAD...]
+    benches/torch/run.py WHEEL|LIBRARY|FOLDER [--rounds 3] [--budget 540] [--steps 200] [--pair] [--record STEPS]
+                         [WORKLOAD...]
 
 The first argument is as for tests/gpu/torch.sh. Everything goes to torch-runs.json in $OUT, or beside here. Of the
 folder workloads, offload_ahead runs only where it is named.
 
 An allocator is chosen once a process, so the runs of a round are processes that live at the same time, each with
 its model on the GPU, and take turns: all make step 1, then all step 2, in another order each time. Whatever
-changes on the machine meanwhile meets all of them alike. A ratio is that of the same step in two runs of a round;
-its bound is what 95 % of 2,000 bootstrap draws of the median do not pass. Expandable segments and cudaMallocAsync
-take part in the first round only, and a second native run in the others, where the device has room for it. With
---pair they take part in none, so that more steps fit into the budget.
+changes on the machine meanwhile meets all of them alike. Expandable segments and cudaMallocAsync take part in the
+first round only, and a second native run in the others, where the device has room for it. With --pair they take part
+in none, so that more steps fit into the budget. A ratio is that of the same step in one run and in the native runs of
+its round (their geometric mean; the second native run's own is against the first); its bound is what 95 % of 2,000
+bootstrap draws of the median do not pass.
 
 With --record each run is made once more under native, by so many steps and not in any ratio, and its allocations
 go to WORKLOAD.pickle.gz beside the figures: `stitchpool replay` and `report` read them where there is no GPU.
@@ -28,7 +30,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from race import Race, Stable
+from race import STEPS_MAX, Race, Stable
 
 HERE = Path(__file__).resolve().parent
 WORKLOADS = ("llama_lora", "gpt2_full", "experts", "generate", "offload", "offload_streams", "mixed_resolutions",
@@ -67,12 +69,15 @@ def environment(what, scratch):
 
 
 def ratios(rounds, allocator):
-    """Of the same step in both runs of each round in which both went well."""
+    """Of the same step in this run and in native ones, a list for each round in which they went well."""
     found = []
     for one in rounds:
-        mine, other = one.get(allocator, {}), one.get(THEIRS, {})
-        if "times_ms" in mine and "times_ms" in other:
-            found += [a / b for a, b in list(zip(mine["times_ms"], other["times_ms"], strict=True))[WARM_STEPS:]]
+        mine = one.get(allocator, {}).get("times_ms")
+        natives = [one.get(name, {}) for name in (THEIRS, TWIN) if name != allocator]
+        others = [run["times_ms"] for run in natives if "times_ms" in run]
+        if mine and others:
+            native = [statistics.geometric_mean(times) for times in zip(*others, strict=True)]
+            found.append([a / b for a, b in zip(mine, native, strict=True)][WARM_STEPS:])
     return found
 
 
@@ -90,7 +95,7 @@ def summary(rounds, allocator):
     if not good:
         return {"failed": runs[0]["failed"]} if runs else None
     live, held = (max(one[f"peak_{what}_bytes"] for one in good) for what in ("live", "held"))
-    theirs = [one[THEIRS]["values"] for one in rounds if "values" in one.get(THEIRS, {})]
+    theirs = [one[name]["values"] for one in rounds for name in (THEIRS, TWIN) if "values" in one.get(name, {})]
     steady = all(values == theirs[0] for values in theirs)
     equal = bool(theirs) and all(one["values"] == theirs[0] for one in good)
     found = {
@@ -101,7 +106,8 @@ def summary(rounds, allocator):
     }
     pairs = ratios(rounds, allocator) if allocator != THEIRS else []
     if pairs:
-        found["step"], found["bound"] = bound(pairs)
+        found["step"], found["bound"] = bound([step for one in pairs for step in one])
+        found["late"] = statistics.median(step for one in pairs for step in one[len(one) // 2:])
     return found
 
 
@@ -109,10 +115,10 @@ def line(workload, allocator, found):
     name = f"{workload:<20} {allocator:<11}"
     if "failed" in found:
         return f"{name} {found['failed']}"
-    step = f"{found['step']:.3f} (< {found['bound']:.3f})" if "step" in found else ""
+    step = f"{found['step']:.3f} (< {found['bound']:.3f}) {found['late']:.3f}" if "step" in found else ""
     wrong = "; ".join(found["wrong"])
     return (f"{name} {found['runs']:>4} {found['live'] / 2**30:>8.3f} {found['held'] / 2**30:>8.3f} "
-            f"{found['held/live']:>9.4f} {found['ms']:>8.1f}  {step:<18} {found['values']}  {wrong}").rstrip()
+            f"{found['held/live']:>9.4f} {found['ms']:>8.1f}  {step:<24} {found['values']}  {wrong}").rstrip()
 
 
 def verdict(workload, found):
@@ -127,13 +133,14 @@ def verdict(workload, found):
 
 
 def contestants(rounds, pair):
-    """The allocators of the next round."""
+    """The allocators of the next round, in the order in which they start."""
     if not rounds:
         return [THEIRS, OURS, *([] if pair else OTHERS)]
     mine, other = rounds[0][OURS], rounds[0][THEIRS]
     known = "failed" not in mine and "failed" not in other
     room = known and 2 * other["peak_held_bytes"] + mine["peak_held_bytes"] < ROOM * other["device_bytes"]
-    return [THEIRS, OURS, *([TWIN] if room else [])]
+    names = [OURS, THEIRS, *([TWIN] if room else [])]
+    return names if len(rounds) % 2 else names[::-1]
 
 
 def capped(stable, live_bytes):
@@ -163,6 +170,7 @@ def main():
     parser.add_argument("workloads", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=540, help="seconds that all of it may take")
+    parser.add_argument("--steps", type=int, default=STEPS_MAX, help="that a run makes at most")
     parser.add_argument("--pair", action="store_true", help="leave the two other allocators out")
     parser.add_argument("--record", type=int, default=0, metavar="STEPS")
     wanted = parser.parse_intermixed_args()
@@ -180,7 +188,7 @@ def main():
                     continue
                 race = Race(stable, workload, contestants(results[workload], wanted.pair))
                 steps = stable.steps.get(workload)
-                results[workload].append(race.finish(steps, LEAST_STEPS, share_s))
+                results[workload].append(race.finish(steps, LEAST_STEPS, share_s, wanted.steps))
                 stable.steps[workload] = race.steps
         found = {workload: {name: summary(rounds, name) for name in (THEIRS, OURS, TWIN, *OTHERS)}
                  for workload, rounds in results.items()}
@@ -189,7 +197,7 @@ def main():
             ends.append(capped(stable, found[CAPPED][OURS]["live"]))
         unrecorded = record(stable, workloads, wanted.record, folder) if wanted.record else []
     print(f"{'workload':<20} {'allocator':<11} {'runs':>4} {'live GiB':>8} {'held GiB':>8} {'held/live':>9} "
-          f"{'step ms':>8}  {'step / native':<18} values")
+          f"{'step ms':>8}  {'step / native, 2nd half':<24} values")
     for workload, by_allocator in found.items():
         for allocator, one in by_allocator.items():
             if one is not None:

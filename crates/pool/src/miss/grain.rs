@@ -4,7 +4,8 @@
 const PHYSICAL_PART: u64 = 2048;
 const REQUEST_PART: u64 = 128;
 /// One that is made in place of small ones, which have been moved and will be again, may be this part of them.
-const RENEWED_PART: u64 = 1024;
+const RENEWED_PART: u64 = 1344;
+const RENEWED_REQUEST_PART: u64 = 192;
 /// One that other blocks will share is at most this part of what the pool will hold, or so many granules.
 const SHARED_PART: u64 = 1024;
 const SHARED_GRANULES: u64 = 2;
@@ -16,13 +17,20 @@ pub(crate) fn handle_bytes(granule_bytes: u64, physical_bytes: u64, request_byte
     sized(granule_bytes, (physical_bytes / PHYSICAL_PART).max(request_bytes / REQUEST_PART), max_bytes)
 }
 
-/// The same for handles that are made in place of small ones.
+/// The same for handles that are made in place of small ones. They come by hundreds, for one block each time: they need
+/// not fit each other's places, and go by granules, not by powers of two.
 pub(crate) fn renewed_handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
-    sized(granule_bytes, (physical_bytes / RENEWED_PART).max(request_bytes / REQUEST_PART), max_bytes)
+    let wanted_bytes = (physical_bytes / RENEWED_PART).max(request_bytes / RENEWED_REQUEST_PART);
+    within(granule_bytes, wanted_bytes - wanted_bytes % granule_bytes, max_bytes)
 }
 
 fn sized(granule_bytes: u64, wanted_bytes: u64, max_bytes: u64) -> u64 {
-    power_below(wanted_bytes).clamp(granule_bytes, max_bytes.max(granule_bytes))
+    within(granule_bytes, power_below(wanted_bytes), max_bytes)
+}
+
+/// A granule at least, and no more than what the settings allow.
+fn within(granule_bytes: u64, bytes: u64, max_bytes: u64) -> u64 {
+    bytes.clamp(granule_bytes, max_bytes.max(granule_bytes))
 }
 
 /// The same for a block among others, that others will follow in its place: what these leave of a handle is stranded.
@@ -58,8 +66,24 @@ mod tests {
             assert_eq!(handle_bytes(2 * mib, physical, request, 64 * mib), expected, "{physical} {request}");
         }
         assert_eq!(handle_bytes(4096, 0, 1, 4096), 4096);
-        assert_eq!(renewed_handle_bytes(2 * mib, 8 * gib, mib, 64 * mib), 8 * mib);
-        assert_eq!(renewed_handle_bytes(2 * mib, 8 * gib, 4 * gib, 64 * mib), 32 * mib);
+    }
+
+    #[test]
+    fn renewed_handles_follow_the_pool_granule_by_granule() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        let cases = [
+            (gib, mib, 2 * mib),
+            (8 * gib, mib, 6 * mib),
+            (11 * gib, mib, 8 * mib),
+            (13 * gib, mib, 8 * mib),
+            (14 * gib, mib, 10 * mib),
+            (8 * gib, 4 * gib, 20 * mib),
+            (400 * gib, mib, 64 * mib),
+        ];
+        for (physical, request, expected) in cases {
+            assert_eq!(renewed_handle_bytes(2 * mib, physical, request, 64 * mib), expected, "{physical} {request}");
+        }
+        assert_eq!(renewed_handle_bytes(2 * mib, 8 * gib, mib, mib), 2 * mib, "a granule is the least there is");
     }
 
     #[test]

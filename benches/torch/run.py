@@ -10,8 +10,8 @@ folder workloads, offload_ahead runs only where it is named.
 An allocator is chosen once a process, so the runs of a round are processes that live at the same time, each with
 its model on the GPU, and take turns: all make step 1, then all step 2, in another order each time. Whatever
 changes on the machine meanwhile meets all of them alike. Expandable segments and cudaMallocAsync take part in the
-first round only, and a second native run in the others, where the device has room for it. With --pair they take part
-in none, so that more steps fit into the budget. A ratio is that of the same step in one run and in the native runs of
+first round only (with --pair in none, so that more steps fit into the budget), and a second native run in the others,
+where the device has room for it. A ratio is that of the same step in one run and in the native runs of
 its round (their geometric mean; the second native run's own is against the first); its bound is what 95 % of 2,000
 bootstrap draws of the median do not pass.
 

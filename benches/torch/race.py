@@ -13,8 +13,6 @@ HERE = Path(__file__).resolve().parent
 CONF = {"expandable": "expandable_segments:True", "async": "backend:cudaMallocAsync"}
 # For any one answer of a run.
 LIMIT_S = 60
-# More steps tell nothing new.
-STEPS_MAX = 200
 
 
 class Stable:
@@ -124,10 +122,11 @@ class Race:
             run.hear()
         self.steps = 0
 
-    def finish(self, steps, least_steps=0, share_s=0.0, most_steps=STEPS_MAX):
-        """Makes so many steps, or, with None, as many as fit into a run's share of time, at least a few."""
+    def finish(self, steps, least_steps=None, share_s=0.0):
+        """Makes so many steps; where `least_steps` will do, as many of them as fit into a run's share of time."""
         begun = time.monotonic()
-        while self.goes_on(steps, least_steps, share_s, most_steps, time.monotonic() - begun):
+        least_steps = steps if least_steps is None else least_steps
+        while self.goes_on(steps, least_steps, share_s, time.monotonic() - begun):
             order = list(self.runs.values())
             turn = self.steps % len(order)
             for run in order[turn:] + order[:turn]:
@@ -136,10 +135,6 @@ class Race:
             self.steps += 1
         return {allocator: run.finish() for allocator, run in self.runs.items()}
 
-    def goes_on(self, steps, least_steps, share_s, most_steps, seconds):
+    def goes_on(self, steps, least_steps, share_s, seconds):
         running = sum(run.end is None for run in self.runs.values())
-        if running == 0:
-            return False
-        if steps is not None:
-            return self.steps < steps
-        return self.steps < most_steps and (self.steps < least_steps or seconds < share_s * running)
+        return running > 0 and self.steps < steps and (self.steps < least_steps or seconds < share_s * running)

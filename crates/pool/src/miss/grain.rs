@@ -3,7 +3,7 @@
 /// A handle is at most this part of the pool's physical bytes, or of the request, whichever is more.
 const PHYSICAL_PART: u64 = 2048;
 const REQUEST_PART: u64 = 128;
-/// One that is made in place of small ones, which have been moved and will be again, may be this part of them.
+/// One that is made in place of small ones, which have been moved and will be again, is at most this part of them.
 const RENEWED_PART: u64 = 1344;
 const RENEWED_REQUEST_PART: u64 = 192;
 /// One that other blocks will share is at most this part of what the pool will hold, or so many granules.
@@ -24,6 +24,14 @@ pub(crate) fn renewed_handle_bytes(granule_bytes: u64, physical_bytes: u64, requ
     within(granule_bytes, wanted_bytes - wanted_bytes % granule_bytes, max_bytes)
 }
 
+/// The same for a block among others, that others will follow in its place: what these leave of a handle is stranded.
+/// One that is a large part of the pool goes by itself alone.
+pub(crate) fn shared_handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
+    let shared_bytes = power_below((physical_bytes + request_bytes) / SHARED_PART).max(SHARED_GRANULES * granule_bytes);
+    let most_bytes = if request_bytes > physical_bytes / ALONE_PART { max_bytes } else { max_bytes.min(shared_bytes) };
+    handle_bytes(granule_bytes, physical_bytes, request_bytes, most_bytes)
+}
+
 fn sized(granule_bytes: u64, wanted_bytes: u64, max_bytes: u64) -> u64 {
     within(granule_bytes, power_below(wanted_bytes), max_bytes)
 }
@@ -31,14 +39,6 @@ fn sized(granule_bytes: u64, wanted_bytes: u64, max_bytes: u64) -> u64 {
 /// A granule at least, and no more than what the settings allow.
 fn within(granule_bytes: u64, bytes: u64, max_bytes: u64) -> u64 {
     bytes.clamp(granule_bytes, max_bytes.max(granule_bytes))
-}
-
-/// The same for a block among others, that others will follow in its place: what these leave of a handle is stranded.
-/// One that is a large part of the pool goes by itself alone.
-pub(crate) fn shared_handle_bytes(granule_bytes: u64, physical_bytes: u64, request_bytes: u64, max_bytes: u64) -> u64 {
-    let shared_bytes = power_below((physical_bytes + request_bytes) / SHARED_PART).max(SHARED_GRANULES * granule_bytes);
-    let most_bytes = if request_bytes > physical_bytes / ALONE_PART { max_bytes } else { max_bytes.min(shared_bytes) };
-    handle_bytes(granule_bytes, physical_bytes, request_bytes, most_bytes)
 }
 
 /// The largest power of two that is no more, 0 of 0.

@@ -11,9 +11,10 @@ An allocator is chosen once a process, so the runs of a round are processes that
 its model on the GPU, and take turns: all make step 1, then all step 2, in another order each time. Whatever
 changes on the machine meanwhile meets all of them alike. Expandable segments and cudaMallocAsync take part in the
 first round only (with --pair in none, so that more steps fit into the budget), and a second native run in the others,
-where the device has room for it. A ratio is that of the same step in one run and in the native runs of its round (their
-geometric mean; the second native run's own is against the first); its bound is what 95 % of 2,000 bootstrap draws of
-the median do not pass.
+where the device has room for it. A step's ratio is that of its times in one run and in the native runs of its round
+(their geometric mean; the second native run's own is against the first), in the geometric mean of all rounds: so what
+disturbs one run hides no step that is dear each time, and makes none. A ratio is the median of the steps'; its bound is
+what 95 % of 2,000 bootstrap draws of the median do not pass.
 
 With --record each run is made once more under native, by so many steps and not in any ratio, and its allocations
 go to WORKLOAD.pickle.gz beside the figures: `stitchpool replay` and `report` read them where there is no GPU.
@@ -41,7 +42,7 @@ OTHERS = ("expandable", "async")
 TWIN = "native too"
 # The first steps choose kernels and fill caches.
 WARM_STEPS = 3
-LEAST_STEPS = 8
+LEAST_STEPS = 20
 # More tell nothing new.
 STEPS_MAX = 200
 DRAWS = 2000
@@ -71,7 +72,7 @@ def environment(what, scratch):
 
 
 def ratios(rounds, allocator):
-    """Of the same step in this run and in native ones, a list for each round in which they went well."""
+    """Of each step in these runs and in native ones: the geometric mean over the rounds in which both went well."""
     found = []
     for one in rounds:
         mine = one.get(allocator, {}).get("times_ms")
@@ -79,8 +80,8 @@ def ratios(rounds, allocator):
         others = [run["times_ms"] for run in natives if "times_ms" in run]
         if mine and others:
             native = [statistics.geometric_mean(times) for times in zip(*others, strict=True)]
-            found.append([a / b for a, b in zip(mine, native, strict=True)][WARM_STEPS:])
-    return found
+            found.append([a / b for a, b in zip(mine, native, strict=True)])
+    return [statistics.geometric_mean(same) for same in zip(*found, strict=True)][WARM_STEPS:]
 
 
 def bound(values):
@@ -106,10 +107,10 @@ def summary(rounds, allocator):
         "values": "equal" if equal else "DIFFER" if steady else "vary under native too",
         "wrong": [words for one in good for words in one["wrong"]] + [one["failed"] for one in runs if "failed" in one],
     }
-    pairs = ratios(rounds, allocator) if allocator != THEIRS else []
-    if pairs:
-        found["step"], found["bound"] = bound([step for one in pairs for step in one])
-        found["late"] = statistics.median(step for one in pairs for step in one[len(one) // 2:])
+    steps = ratios(rounds, allocator) if allocator != THEIRS else []
+    if steps:
+        found["step"], found["bound"] = bound(steps)
+        found["late"] = statistics.median(steps[len(steps) // 2:])
     return found
 
 

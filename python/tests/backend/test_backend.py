@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,6 +23,11 @@ def run(*arguments, limit_s=LIMIT_S, **environment):
         [sys.executable, "-W", "ignore", str(HERE / "cases.py"), *arguments],
         capture_output=True, text=True, timeout=limit_s, env={**os.environ, **environment}, check=False,
     )
+
+
+def run_case(name):
+    with tempfile.TemporaryDirectory() as folder:
+        return run(name, STITCHPOOL_SNAPSHOT=os.path.join(folder, "snapshot.pickle"))
 
 
 class Backend(unittest.TestCase):
@@ -37,10 +43,11 @@ class Backend(unittest.TestCase):
     def test_every_case(self):
         names = run("--list").stdout.split()
         self.assertGreater(len(names), 25)
-        for name in names:
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                done = run(name, STITCHPOOL_SNAPSHOT=os.path.join(folder, "snapshot.pickle"))
-                self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        # Each takes seconds to import torch.
+        with ThreadPoolExecutor(os.cpu_count()) as several:
+            for name, done in zip(names, several.map(run_case, names), strict=True):
+                with self.subTest(name):
+                    self.assertEqual(done.returncode, 0, done.stderr[-3000:])
 
 
 if __name__ == "__main__":

@@ -124,11 +124,13 @@ def line(workload, allocator, found):
             f"{found['held/live']:>9.4f} {found['ms']:>8.1f}  {step:<24} {found['values']}  {wrong}").rstrip()
 
 
-def verdict(workload, found):
-    """Which bars our run does not pass; those it could not be held against among them."""
+def verdict(workload, found, twin):
+    """Which bars our run does not pass, and where a second native run would not either; those it could not be held
+    against among them."""
     # Ratios of times are not known to more than three digits.
     rounded = {bar: round(found[bar], 4 if bar == "held/live" else 3) for bar in BARS if bar in found}
-    missed = [f"{bar} {rounded[bar]} > {most}" if bar in rounded else f"{bar} not measured"
+    beside = {bar: f" (native too: {twin[bar]:.3f})" for bar in ("step", "bound") if bar in (twin or {})}
+    missed = [f"{bar} {rounded[bar]} > {most}{beside.get(bar, '')}" if bar in rounded else f"{bar} not measured"
               for bar, most in BARS.items() if rounded.get(bar, most + 1) > most]
     missed += ["values differ"] if found.get("values") == "DIFFER" else []
     missed += found.get("wrong", []) + ([found["failed"]] if "failed" in found else [])
@@ -209,7 +211,7 @@ def main():
                 print(line(workload, allocator, one))
     bars = ", ".join(f"{bar} <= {most}" for bar, most in BARS.items())
     print(f"\nstitchpool against the bars: {bars}, equal values, memory_stats that agree")
-    ends = [verdict(workload, by_allocator[OURS] or {"failed": "not run: no time"})
+    ends = [verdict(workload, by_allocator[OURS] or {"failed": "not run: no time"}, by_allocator[TWIN])
             for workload, by_allocator in found.items()] + ends
     print("\n".join([words for words, _ in ends] + unrecorded))
     path = folder / "torch-runs.json"

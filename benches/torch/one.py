@@ -105,8 +105,8 @@ def seat_threads():
     """The main thread and those of the backward pass on one core, all others on the rest of them."""
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):  # it has ended
-            steps = int(task.name) == os.getpid() or (task / "comm").read_text().startswith(STEPPERS)
-            os.sched_setaffinity(int(task.name), CORES[:1] if steps else CORES[1:] or CORES)
+            is_stepper = int(task.name) == os.getpid() or (task / "comm").read_text().startswith(STEPPERS)
+            os.sched_setaffinity(int(task.name), CORES[:1] if is_stepper else CORES[1:] or CORES)
 
 
 def tell(lead, words):
